@@ -13,7 +13,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/engine",
+	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/entity/deletions", "internal/engine",
 		"internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic",
 		"internal/payload", "internal/report", "internal/runner",
 		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
@@ -93,6 +93,8 @@ var arrows = map[string][]string{
 	"internal/entity/queue":   {"internal/permit", "internal/entity", "store"},
 	"internal/entity/planner": {"internal/permit", "internal/entity", "internal/stored", "schedule", "store"},
 	"schedule":                {},
+
+	"internal/entity/deletions": {"internal/entity", "store"},
 }
 
 // standardOnly are the packages that import nothing beyond the standard library.

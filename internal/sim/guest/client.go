@@ -1,0 +1,406 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/store"
+)
+
+// away says whether an error is one of a store that cannot be reached.
+func away(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func rest(ctx context.Context) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// client is the machine of all who use the store without executing runs.
+type client struct {
+	*stet.Engine
+	plan   plan.Plan
+	begun  time.Time
+	tokens chan plan.Note
+	healed chan struct{}
+}
+
+// use carries out the acts of the plan, waits until all has ended, and reports what there is.
+func use() error {
+	c := &client{begun: time.Now(), tokens: make(chan plan.Note, 10_000), healed: make(chan struct{})}
+	if err := json.Unmarshal([]byte(os.Args[2]), &c.plan); err != nil {
+		return err
+	}
+	s := remote(func(_ byte, body []byte) {
+		if len(body) == 0 {
+			close(c.healed)
+			return
+		}
+		var n plan.Note
+		if err := json.Unmarshal(body, &n); err != nil {
+			panic(err)
+		}
+		c.tokens <- n
+	})
+	ctx := context.Background()
+	for {
+		var err error
+		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
+		c.Engine, err = stet.New(opening, stet.Config{Store: s, Node: os.Args[0], Logger: logger()})
+		cancel()
+		if err == nil {
+			break
+		} else if !away(err) {
+			return err
+		}
+		rest(ctx)
+	}
+	var acting sync.WaitGroup
+	for _, q := range c.plan.Queues {
+		acting.Go(func() {
+			err := c.insist(ctx, func(ctx context.Context) error {
+				return c.Queues().Create(ctx, q.Name, stet.QueueSettings{
+					Concurrency: q.Concurrency, PerKey: q.PerKey, Rate: q.Rate, Per: q.Per, Group: q.Group,
+				})
+			})
+			if err != nil {
+				fmt.Println("create the queue:", err)
+			}
+		})
+	}
+	for _, r := range c.plan.Runs {
+		acting.Go(func() { c.start(ctx, r) })
+	}
+	senders := map[int][]plan.Act{}
+	for _, a := range c.plan.Acts {
+		senders[a.From] = append(senders[a.From], a)
+	}
+	for _, from := range slices.Sorted(maps.Keys(senders)) {
+		acting.Go(func() {
+			for _, a := range senders[from] {
+				c.until(a.At)
+				c.act(ctx, a)
+			}
+		})
+	}
+	go c.resolve(ctx)
+	acting.Wait()
+	<-c.healed
+	if err := c.settle(ctx); err != nil {
+		return err
+	}
+	return c.dump(ctx)
+}
+
+// until waits for a time of the plan.
+func (c *client) until(at time.Duration) { time.Sleep(at - time.Since(c.begun)) }
+
+// insist repeats what fails because the store is away, or a workflow is not known yet. What a
+// healed world does not let it do in a minute it never will.
+func (c *client) insist(ctx context.Context, do func(context.Context) error) error {
+	for late := false; ; late = true {
+		trying, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := do(trying)
+		cancel()
+		if !away(err) && !errors.Is(err, stet.ErrUnknownWorkflow) && !errors.Is(err, stet.ErrPending) &&
+			!errors.Is(err, stet.ErrNoQueue) {
+			if late && err != nil {
+				// A former attempt may still be on its way, and succeed after this one.
+				err = fmt.Errorf("%w, after others: %w", store.ErrUnavailable, err)
+			}
+			return err
+		}
+		select {
+		case <-c.healed:
+			if time.Since(c.begun) > c.plan.Length+5*time.Minute {
+				return err
+			}
+		default:
+		}
+		rest(ctx)
+	}
+}
+
+func (c *client) start(ctx context.Context, r plan.Run) {
+	c.until(r.At)
+	w := stet.Ref[plan.Input, []string](programName)
+	if r.Undoes {
+		w = stet.Ref[plan.Input, []string](undoingName)
+	}
+	opts := []stet.StartOption{stet.ID(r.ID)}
+	if r.After > 0 {
+		opts = append(opts, stet.StartAfter(r.After))
+	}
+	if r.MaxRun > 0 {
+		opts = append(opts, stet.MaxRunTime(r.MaxRun))
+	}
+	if r.Queue != "" {
+		opts = append(opts, stet.OnQueue{Name: r.Queue, Key: r.Key})
+	}
+	tell(plan.Note{Kind: plan.Called, Run: r.ID, Op: plan.Restart})
+	err := c.insist(ctx, func(ctx context.Context) error {
+		_, err := w.Start(ctx, c.Engine, plan.Input{Program: r.Program}, opts...)
+		return err
+	})
+	c.done(plan.Note{Run: r.ID, Op: plan.Restart}, err)
+}
+
+func (c *client) done(n plan.Note, err error) {
+	n.Kind = plan.Done
+	if err != nil {
+		n.Kind, n.Err = plan.Refused, err.Error()
+		if away(err) || errors.Is(err, stet.ErrPending) {
+			n.Kind = plan.Unknown
+		}
+	}
+	tell(n)
+}
+
+// act does one act. An act without a key is tried once.
+func (c *client) act(ctx context.Context, a plan.Act) {
+	n := plan.Note{Run: a.Run, Op: a.Kind, Act: a.No}
+	value := fmt.Sprintf("act %d", a.No)
+	tell(plan.Note{Kind: plan.Called, Run: a.Run, Op: a.Kind, Act: a.No})
+	var opts []stet.SendOption
+	if a.Keyed {
+		opts = append(opts, stet.SendKey(value))
+	}
+	do := func(ctx context.Context) (err error) {
+		verb := func(f func(context.Context, string, stet.Act) (bool, error)) error {
+			_, err := f(ctx, a.Run, stet.Act{Why: value})
+			return err
+		}
+		switch runs := c.Runs(); a.Kind {
+		case plan.Send:
+			return stet.Message[string](a.Name).Send(ctx, c.Engine, a.Run, value, opts...)
+		case plan.Publish:
+			_, err := topic(a.Name).Publish(ctx, c.Engine, value, opts...)
+			return err
+		case plan.Update:
+			n.Value, err = stet.Update[string, string](a.Name).Call(ctx, c.Engine, a.Run, value, opts...)
+			return err
+		case plan.Pause:
+			return verb(runs.Pause)
+		case plan.Resume:
+			return verb(runs.Resume)
+		case plan.Cancel:
+			return verb(runs.Cancel)
+		case plan.Terminate:
+			return verb(runs.Terminate)
+		case plan.Retry:
+			return verb(runs.Retry)
+		case plan.Nudge:
+			return verb(runs.Nudge)
+		case plan.Rewind:
+			_, err := runs.Rewind(ctx, a.Run, a.Name, stet.Act{Why: value})
+			return err
+		case plan.Fork:
+			n.Value, err = runs.Fork(ctx, a.Run, a.Name, stet.Act{Why: value}, stet.ID(a.Run+"-fork-"+fmt.Sprint(a.No)))
+			return err
+		case plan.SetQueue:
+			return c.Queues().Set(ctx, a.Name, stet.QueueSettings{Concurrency: a.Count}, stet.Act{Why: value})
+		}
+		return fmt.Errorf("unknown act %q", a.Kind)
+	}
+	var err error
+	if a.Keyed {
+		err = c.insist(ctx, do)
+		if err == nil && a.Twice {
+			_ = c.insist(ctx, do) // the run may have ended; nothing happens a second time
+		}
+	} else {
+		trying, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err = do(trying)
+		cancel()
+	}
+	c.done(n, err)
+}
+
+// resolve resolves promises whose tokens have come out.
+func (c *client) resolve(ctx context.Context) {
+	for n := range c.tokens {
+		go func() {
+			tell(plan.Note{Kind: plan.Called, Run: n.Run, Op: plan.Promise, Value: n.Op})
+			err := c.insist(ctx, func(ctx context.Context) error { return c.Resolve(ctx, n.Value, "resolved "+n.Op) })
+			c.done(plan.Note{Run: n.Run, Op: plan.Promise, Value: n.Op}, err)
+			if err == nil && slices.Contains(c.plan.Features, "twice") {
+				// It has a value, which another one does not replace.
+				_ = c.insist(ctx, func(ctx context.Context) error { return c.Resolve(ctx, n.Value, "second "+n.Op) })
+			}
+		}()
+	}
+}
+
+// settle waits until no run lives. It lets runs go on that an operator has paused or a fault
+// has stalled, which is what an operator would do.
+func (c *client) settle(ctx context.Context) error {
+	deadline := time.Now().Add(10 * time.Minute)
+	for {
+		live, err := c.live(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(live) == 0:
+			tell(plan.Note{Kind: plan.Settled})
+			return nil
+		case time.Now().After(deadline):
+			var what []string
+			for _, r := range live {
+				what = append(what, fmt.Sprintf("%s %s %s %s", r.ID, r.Status, r.Reason, r.WaitsFor))
+			}
+			tell(plan.Note{Kind: plan.Stuck, Value: strings.Join(what, "; ")})
+			return nil
+		}
+		for _, r := range live {
+			if r.Status == store.Stalled {
+				tell(plan.Note{Kind: plan.Stalled, Run: r.ID, Value: string(r.Cause), Err: r.Reason})
+			}
+			if r.Status == store.Stalled || r.Marks&store.Paused != 0 {
+				resuming, cancel := context.WithTimeout(ctx, 5*time.Second)
+				_, err := c.Runs().Resume(resuming, r.ID, stet.Act{Why: "settle", AnyBuild: true})
+				cancel()
+				if err != nil {
+					fmt.Println("resume", r.ID, err)
+				}
+			}
+		}
+		time.Sleep(2 * time.Second)
+	}
+}
+
+func (c *client) live(ctx context.Context) (live []stet.RunInfo, err error) {
+	err = c.insist(ctx, func(ctx context.Context) (err error) {
+		live, err = c.list(ctx, store.Filter{Statuses: []store.Status{
+			store.Queued, store.Running, store.Suspended, store.Stalled,
+		}})
+		return err
+	})
+	return live, err
+}
+
+func (c *client) list(ctx context.Context, f store.Filter) (all []stet.RunInfo, err error) {
+	f.Limit = store.MaxPage
+	for {
+		page, next, err := c.Runs().List(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			if !strings.HasPrefix(r.Workflow, "stet.") {
+				all = append(all, r)
+			}
+		}
+		if next == "" {
+			slices.SortFunc(all, func(a, b stet.RunInfo) int { return cmp.Compare(a.ID, b.ID) })
+			return all, nil
+		}
+		f.Cursor = next
+	}
+}
+
+// dump reports what the store has.
+func (c *client) dump(ctx context.Context) error {
+	var all []stet.RunInfo
+	err := c.insist(ctx, func(ctx context.Context) (err error) {
+		all, err = c.list(ctx, store.Filter{})
+		return err
+	})
+	for _, r := range all {
+		d := &plan.Dump{ID: r.ID, No: int64(r.Number), Status: r.Status.String(), Reason: fmt.Sprint(r.Reason)}
+		err = errors.Join(err, c.insist(ctx, func(ctx context.Context) error { return c.fill(ctx, d) }))
+		tell(plan.Note{Kind: plan.Found, Run: r.ID, Dump: d})
+	}
+	letters := plan.Note{Kind: plan.Letters}
+	for f := (store.DeadFilter{Limit: store.MaxPage}); ; {
+		var page store.DeadPage
+		err = errors.Join(err, c.insist(ctx, func(ctx context.Context) (err error) {
+			page, err = c.Store().DeadLetters(ctx, f)
+			return err
+		}))
+		for _, l := range page.Letters {
+			letters.Items = append(letters.Items, int64(l.Item.No))
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			break
+		}
+	}
+	tell(letters)
+	return err
+}
+
+func (c *client) fill(ctx context.Context, d *plan.Dump) error {
+	lines, done, err := stet.Ref[plan.Input, []string](programName).Handle(c.Engine, d.ID).Result(ctx)
+	switch {
+	case away(err):
+		return err
+	case err != nil:
+		d.Error = err.Error()
+	case done:
+		d.Lines = lines
+	}
+	entries, err := c.Runs().History(ctx, d.ID, stet.HistoryQuery{Values: true})
+	if err != nil {
+		return err
+	}
+	d.Entries = nil
+	for _, e := range entries {
+		of := plan.Entry{
+			At: e.Location, Kind: fmt.Sprint(e.Kind), State: fmt.Sprint(e.State), Order: e.Number, Tries: e.Attempts,
+			Owes: e.Owes, Undone: e.Undone,
+		}
+		if e.State == store.Done {
+			_ = e.Decode(&of.Value) // what is no text has none
+		}
+		d.Entries = append(d.Entries, of)
+	}
+	feeds, err := c.Runs().Feeds(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	d.Values, d.Streams = map[string]string{}, map[string][]string{}
+	for _, f := range feeds {
+		if !f.Stream {
+			var value string
+			err = f.Decode(&value)
+			d.Values[f.Name] = value
+		}
+		for after := int64(0); f.Stream && err == nil; {
+			var page []stet.StreamItem[string]
+			page, err = stet.Stream[string](f.Name).Items(ctx, c.Engine, d.ID, after, 1000)
+			for _, i := range page {
+				d.Streams[f.Name] = append(d.Streams[f.Name], i.Value)
+				after = i.Position
+			}
+			if len(page) == 0 {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	items, err := c.Store().Inbox(ctx, store.RunNo(d.No))
+	if err != nil {
+		return err
+	}
+	d.Inbox, d.Items = nil, nil
+	for _, i := range items {
+		d.Inbox = append(d.Inbox, fmt.Sprintf("%d %s %q", i.Kind, i.Name, i.Value))
+		d.Items = append(d.Items, int64(i.No))
+	}
+	return nil
+}

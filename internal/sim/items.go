@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/store"
+)
+
+// items accounts for all that was accepted for runs: in the end each item was consumed, or is
+// in its inbox, or is a dead letter. It sees what the store has answered, so that an answer
+// which is lost on its way counts as well.
+type items struct {
+	*oracle
+	accepted map[store.ItemNo]*item
+}
+
+type item struct {
+	run   store.RunNo
+	id    string
+	kind  store.ItemKind
+	name  string
+	value string
+	taken bool
+}
+
+// answered takes the store's answers to commands.
+func (a *items) answered(commands []store.Command, answers []store.Answer) {
+	for i, answer := range answers {
+		if i >= len(commands) || commands[i].Item == nil || answer.Outcome != store.Applied || answer.Repeated {
+			continue
+		}
+		it := commands[i].Item
+		if !it.Kind.CanBeDead() {
+			continue // it is answered, or belongs to an entity
+		}
+		if was := a.accepted[answer.Item]; was != nil {
+			a.violated("17: item %d of run %d was accepted twice", answer.Item, answer.Run.No)
+		}
+		a.accepted[answer.Item] = &item{run: answer.Run.No, id: it.ID, kind: it.Kind, name: it.Name, value: string(it.Value)}
+		if answer.Run.Status.Terminal() {
+			a.count("item for an ended run")
+		}
+	}
+}
+
+// turn takes a turn that was written.
+func (a *items) turn(t *store.Turn) {
+	for _, it := range t.Returned {
+		for no, known := range a.accepted {
+			// What a rewind makes from the history has the ID of the item, and no number.
+			if no == it.No || known.run == t.Run && known.id == it.ID {
+				known.taken = false
+				a.count("item returned")
+			}
+		}
+	}
+	for _, c := range t.Consumed {
+		known := a.accepted[c.Item]
+		switch {
+		case known == nil:
+		case known.run != t.Run:
+			a.violated("16: run %d has consumed item %d of run %d", t.Run, c.Item, known.run)
+		case known.taken:
+			a.violated("17: run %d has consumed item %d twice", t.Run, c.Item)
+		default:
+			known.taken = true
+			if known.kind == store.ItemMessage && !slices.ContainsFunc(t.Entries, func(e store.Entry) bool {
+				return e.State == store.Done && string(e.Value) == known.value
+			}) {
+				a.count("message consumed without an entry of its own")
+			}
+		}
+	}
+}
+
+// judge compares with what there is at the end.
+func (a *items) judge() {
+	runs, kept, dead := map[store.RunNo]*plan.Dump{}, map[store.ItemNo]bool{}, map[store.ItemNo]bool{}
+	for _, d := range a.dumps {
+		runs[store.RunNo(d.No)] = d
+		for _, no := range d.Items {
+			kept[store.ItemNo(no)] = true
+		}
+	}
+	for _, no := range a.letters {
+		dead[store.ItemNo(no)] = true
+		a.count("dead letter")
+	}
+	for no, it := range a.accepted {
+		d := runs[it.run]
+		switch {
+		case d == nil: // an entity
+		case it.taken && (kept[no] || dead[no]):
+			a.violated("16: %s has consumed item %d, and still has it", d.ID, no)
+		case kept[no] && dead[no]:
+			a.violated("16: item %d of %s is a dead letter, and in its inbox", no, d.ID)
+		case !it.taken && !kept[no] && !dead[no]:
+			a.violated("16: item %d of %s, %s %q, was accepted, and is nowhere",
+				no, d.ID, it.name, strings.ToValidUTF8(it.value, "?"))
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/stet-run/stet/internal/sim/wire"
+	"github.com/stet-run/stet/store"
+)
+
+// monitor sees every act at the store in the order in which it happened, and judges
+// those that clocks, retries and takeovers could spoil.
+type monitor struct {
+	*oracle
+	log     func(format string, args ...any)
+	open    map[call][]byte // requests that the store has not answered
+	epochs  map[store.Shard]int64
+	batches map[batch]bool // that were written
+	ids     map[store.RunNo]string
+	final   map[place]string // what is recorded of steps
+	items   *items
+	undos   *undos
+	shards  map[string]store.Shard // of runs
+	numbers map[string]store.RunNo
+}
+
+type call struct {
+	from int
+	no   uint32
+}
+
+type batch struct {
+	boot string
+	no   int64
+}
+
+type place struct {
+	run         store.RunNo
+	incarnation int
+	loc         string
+}
+
+func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
+	return &monitor{
+		oracle: o, log: log, open: map[call][]byte{}, epochs: map[store.Shard]int64{}, batches: map[batch]bool{},
+		ids: map[store.RunNo]string{}, final: map[place]string{}, items: o.items,
+		undos:  &undos{o, map[store.RunNo]*undoing{}},
+		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
+	}
+}
+
+// asked takes a request on its way to the store.
+func (m *monitor) asked(from int, no uint32, body []byte) { m.open[call{from, no}] = body }
+
+// answered takes an answer on its way back, and returns the method's name.
+func (m *monitor) answered(to int, no uint32, body []byte) string {
+	key := call{to, no}
+	request := m.open[key]
+	delete(m.open, key)
+	name, _ := wire.Method(request)
+	switch name {
+	case "Acquire", "Renew":
+		acquired, err := wire.Leases(body)
+		if err != nil {
+			return name
+		}
+		for _, a := range acquired {
+			if !a.Held {
+				continue
+			}
+			was := m.epochs[a.Lease.Shard]
+			switch {
+			case name == "Acquire" && a.Lease.Epoch > was:
+				if was > 0 {
+					m.count("takeover")
+				}
+				m.epochs[a.Lease.Shard] = a.Lease.Epoch
+				for run, shard := range m.shards {
+					if shard == a.Lease.Shard {
+						m.limits.moved(run)
+						m.undos.moved(m.numbers[run])
+					}
+				}
+			case a.Lease.Epoch < was:
+				m.violated("8: %s gives epoch %d of shard %v, which has had %d", name, a.Lease.Epoch, a.Lease.Shard, was)
+			}
+		}
+	case "Commit":
+		m.committed(request, body)
+	case "Apply":
+		commands, answers := wire.Applied(request, body)
+		m.items.answered(commands, answers)
+		for _, a := range answers {
+			m.ids[a.Run.No] = a.Run.ID
+		}
+	case "Load":
+		for _, s := range wire.Snapshots(body) {
+			m.ids[s.Run.No] = s.Run.ID
+		}
+	}
+	return name
+}
+
+func (m *monitor) committed(request, body []byte) {
+	b, result, err := wire.Committed(request, body)
+	if err != nil {
+		return
+	}
+	key := batch{b.Boot, b.No}
+	if m.batches[key] {
+		m.count("batch repeated")
+		return
+	}
+	m.batches[key] = true
+	held := map[store.Shard]int64{}
+	for _, l := range b.Leases {
+		held[l.Shard] = l.Epoch
+	}
+	for i, t := range b.Turns {
+		v := result.Turns[i].Verdict
+		m.log("turn of run %d %s: %s", t.Run, m.ids[t.Run], describe(t, v))
+		switch v {
+		case store.Committed, store.StillReady:
+		case store.Refused:
+			m.violated("4: a turn of run %d %s is refused: %s", t.Run, m.ids[t.Run], result.Turns[i].Reason)
+			continue
+		default:
+			m.count("turn " + v.String())
+			continue
+		}
+		if held[t.Shard] != m.epochs[t.Shard] {
+			m.violated("9: a turn of run %d was written with epoch %d of shard %v, which has %d",
+				t.Run, held[t.Shard], t.Shard, m.epochs[t.Shard])
+		}
+		if t.Update != nil && t.Update.Status.Terminal() {
+			m.limits.freed(m.ids[t.Run])
+		}
+		m.shards[m.ids[t.Run]], m.numbers[m.ids[t.Run]] = t.Shard, t.Run
+		if v == store.StillReady {
+			m.count("turn still ready")
+			if t.Update != nil && t.Update.Status.Terminal() {
+				m.count("turn still ready at the end")
+			}
+		}
+		m.turn(t)
+		m.items.turn(t)
+		var sent []store.Command
+		for _, c := range t.Sent(v) {
+			sent = append(sent, c...)
+		}
+		m.items.answered(sent, result.Turns[i].Sends)
+	}
+	m.items.answered(b.Commands, result.Commands)
+}
+
+// executed finds which execution of a body has given a value.
+var executed = regexp.MustCompile(`node\d+-\d+\.\d+`)
+
+func (m *monitor) turn(t *store.Turn) {
+	again := len(t.Audit) > 0 || len(t.Prune) > 0 && t.Update != nil && t.Update.Status == store.Queued
+	m.undos.turn(t, m.ids[t.Run], again || len(t.Rewrites) > 0)
+	if again || len(t.Rewrites) > 0 {
+		m.count("history changed by an operator")
+		m.rewound(m.ids[t.Run])
+		for p := range m.final {
+			if p.run == t.Run {
+				delete(m.final, p)
+			}
+		}
+	}
+	for p := range m.final {
+		for _, span := range t.Prune {
+			if p.run == t.Run && span.Contains(p.loc) {
+				delete(m.final, p)
+			}
+		}
+	}
+	for _, e := range t.Entries {
+		if e.Kind != store.KindStep || e.State != store.Done {
+			continue
+		}
+		p := place{t.Run, t.Incarnation, e.Loc}
+		by := executed.FindString(string(e.Value))
+		if by == "" {
+			continue // it has no body of the plan
+		}
+		if was, ok := m.final[p]; ok && was != by {
+			m.violated("3: run %d has two results of a step: of %s, and of %s", t.Run, was, by)
+		}
+		m.final[p] = by
+		m.recorded(by)
+	}
+}
+
+// describe says in a line what a turn does.
+func describe(t *store.Turn, v store.Verdict) string {
+	s := v.String()
+	for _, e := range t.Entries {
+		s += fmt.Sprintf(", entry %q kind %d state %d %.60q", e.Loc, e.Kind, e.State, e.Value)
+	}
+	for _, c := range t.Consumed {
+		s += fmt.Sprintf(", consumes %d %.20q", c.Item, c.Verdict)
+	}
+	if len(t.Seen) > 0 {
+		s += fmt.Sprintf(", has seen %v", t.Seen)
+	}
+	if len(t.Prune) > 0 {
+		s += fmt.Sprintf(", prunes %q", t.Prune)
+	}
+	for _, c := range t.Sends {
+		s += sends(c)
+	}
+	if u := t.Update; u != nil {
+		s += fmt.Sprintf(", becomes %s %s wake %d", u.Status, u.Marks, u.WakeAt)
+		for _, c := range u.Sends {
+			s += sends(c)
+		}
+	}
+	return s
+}
+
+func sends(c store.Command) string {
+	if c.Start != nil {
+		return fmt.Sprintf(", starts %s", c.Start.ID)
+	}
+	return fmt.Sprintf(", sends %d %s to %s%d", c.Item.Kind, c.Item.Name, c.RunID, c.RunNo)
+}

@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/store"
+)
+
+// oracle knows what was promised, and judges what has happened. The numbers in its
+// accusations are those of the invariants in docs/simulation.md.
+type oracle struct {
+	plan       plan.Plan
+	now        func() time.Duration
+	violations []string
+	reached    map[string]int
+
+	bodies   map[string]*body            // by execution
+	begun    map[body]int                // how often an attempt began
+	durable  map[operation]time.Duration // since when the result is recorded
+	changed  map[string]bool             // runs whose history an operator has changed
+	keys     map[string]operation        // of idempotency
+	killed   map[operation]int           // nodes
+	undone   map[operation]int
+	acts     map[int]*plan.Note   // what became of them; the zero Note: nothing yet
+	started  map[string]plan.Note // by run: what became of its start
+	resolved map[operation]plan.Note
+	dumps    map[string]*plan.Dump
+	settled  bool
+	letters  []int64
+	atRest   map[string]bool // runs that were paused or stalled when they ended
+	items    *items
+	limits   *limits
+}
+
+// operation is an operation of a run, with its iterations.
+type operation struct{ run, op string }
+
+// body is an attempt, or an execution of one.
+type body struct {
+	operation
+	attempt int
+	node    string
+	ended   bool
+	err     string
+}
+
+func newOracle(p plan.Plan, now func() time.Duration) *oracle {
+	o := &oracle{
+		plan: p, now: now, reached: map[string]int{}, bodies: map[string]*body{}, begun: map[body]int{},
+		durable: map[operation]time.Duration{}, changed: map[string]bool{}, keys: map[string]operation{},
+		killed: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
+		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
+	}
+	o.atRest = map[string]bool{}
+	o.items = &items{o, map[store.ItemNo]*item{}}
+	o.limits = &limits{o, map[string]*permitted{}}
+	return o
+}
+
+// count counts that a situation was reached.
+func (o *oracle) count(situation string) { o.reached[situation]++ }
+
+// violated says that a promise was broken.
+func (o *oracle) violated(format string, args ...any) {
+	if v := fmt.Sprintf(format, args...); !slices.Contains(o.violations, v) {
+		o.violations = append(o.violations, v)
+	}
+}
+
+// note takes what a machine says, and whether that is to die.
+func (o *oracle) note(n plan.Note) (die bool) {
+	at := operation{n.Run, n.Op}
+	switch n.Kind {
+	case plan.BodyBegins:
+		if since, ok := o.durable[at]; ok && !o.changed[n.Run] {
+			o.violated("2: %s of %s begins again on %s; its result is recorded since %s", n.Op, n.Run, n.Node, since)
+		}
+		o.bodies[n.Exec] = &body{operation: at, attempt: n.Attempt, node: n.Node}
+		o.limits.begins(n)
+		attempt := body{operation: at, attempt: n.Attempt}
+		o.begun[attempt]++
+		if o.begun[attempt] > 1 {
+			o.count("body executed again")
+			if o.calm() && !o.changed[n.Run] {
+				o.violated("13: attempt %d of %s of %s begins again, without a fault", n.Attempt, n.Op, n.Run)
+			}
+		}
+		if was, ok := o.keys[n.Key]; ok && was != at {
+			o.violated("15: the key of %s of %s is that of %s of %s", n.Op, n.Run, was.op, was.run)
+		}
+		o.keys[n.Key] = at
+		if n.Kills > o.killed[at] {
+			o.killed[at]++
+			o.count("body killed its node")
+			return true
+		}
+	case plan.BodyEnds:
+		o.bodies[n.Exec].ended, o.bodies[n.Exec].err = true, n.Err
+		o.limits.ends(n.Exec)
+	case plan.BodyFreed:
+		o.limits.ends(n.Exec)
+	case plan.Letters:
+		o.letters = n.Items
+	case plan.UndoEnds:
+		o.undone[at]++
+		o.count("undone")
+	case plan.Called:
+		switch {
+		case n.Act > 0:
+			o.acts[n.Act] = &plan.Note{}
+		}
+	case plan.Done, plan.Refused, plan.Unknown:
+		o.count("act " + n.Op + " " + n.Kind)
+		switch {
+		case n.Act > 0:
+			o.acts[n.Act] = &n
+		case n.Op == plan.Promise:
+			o.resolved[operation{n.Run, n.Value}] = n
+		default:
+			o.started[n.Run] = n
+		}
+	case plan.Found:
+		o.dumps[n.Run] = n.Dump
+		o.count("run " + n.Dump.Status)
+	case plan.Stalled:
+		o.count("run stalled: " + n.Value)
+		if n.Value != poison || len(o.killed) == 0 {
+			o.violated("27: %s is stalled, %s: %s", n.Run, n.Value, n.Err)
+		}
+	case plan.Settled:
+		o.settled = true
+	case plan.Stuck:
+		o.violated("27: these have not ended: %s", n.Value)
+	}
+	return false
+}
+
+// poison is the cause of runs that were stalled because their process died too often.
+const poison = "poison"
+
+// died takes the death of a machine.
+func (o *oracle) died(node string) {
+	o.count("node died")
+	o.limits.died(node)
+}
+
+// recorded takes the commit of the result of an execution.
+func (o *oracle) recorded(exec string) {
+	b := o.bodies[exec]
+	if b == nil {
+		o.violated("2: a result is recorded of an execution that never began: %q", exec)
+		return
+	}
+	if _, ok := o.durable[b.operation]; !ok {
+		o.durable[b.operation] = o.now()
+	}
+}
+
+// rewound takes a change of a run's history.
+func (o *oracle) rewound(run string) { o.changed[run] = true }
+
+// calm says whether nothing goes wrong in this world, and no operator acts.
+func (o *oracle) calm() bool {
+	if len(o.plan.Faults) > 0 || len(o.killed) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(o.plan.Acts, func(a plan.Act) bool { return o.operator(a.Kind) })
+}
+
+func (o *oracle) operator(kind string) bool {
+	return kind != plan.Send && kind != plan.Publish && kind != plan.Update
+}
+
+// acted says whether somebody has asked for one of these things of a run, or may have.
+func (o *oracle) acted(run string, kinds ...string) bool {
+	return slices.ContainsFunc(o.plan.Acts, func(a plan.Act) bool {
+		return a.Run == run && slices.Contains(kinds, a.Kind) && o.acts[a.No] != nil
+	})
+}
+
+// judge looks at how everything has ended.
+func (o *oracle) judge() {
+	if !o.settled {
+		return // the world is stuck, or has not ended: that is said already
+	}
+	for _, r := range o.plan.Runs {
+		start := o.started[r.ID]
+		d := o.dumps[r.ID]
+		switch {
+		case start.Kind == plan.Done && d == nil:
+			o.violated("1: the start of %s was acknowledged, and there is no such run", r.ID)
+		case start.Kind != plan.Done && start.Kind != plan.Unknown:
+			o.violated("27: the start of %s: %s %s", r.ID, start.Kind, start.Err)
+		}
+		if d != nil {
+			o.ended(r, d)
+		}
+	}
+	o.messages()
+	o.items.judge()
+	o.updates()
+}
+
+// ended judges the end of a run of the plan.
+func (o *oracle) ended(r plan.Run, d *plan.Dump) {
+	switch d.Status {
+	case "succeeded":
+		x := &expected{oracle: o, run: r.ID, lines: d.Lines}
+		x.program(r.Program, "")
+		if len(x.lines) > 0 && x.wrong == "" {
+			x.wrong = fmt.Sprintf("more lines than expected: %q", x.lines)
+		}
+		if !o.changed[r.ID] {
+			o.feeds(r, d)
+		}
+		if x.wrong != "" {
+			o.violated("27: the result of %s is wrong: %s, in %q", r.ID, x.wrong, d.Lines)
+		}
+	case "failed":
+		if !mayFail(r.Program) {
+			o.violated("27: %s has failed: %s", r.ID, d.Error)
+		}
+	case "cancelled":
+		if r.MaxRun == 0 && !o.acted(r.ID, plan.Cancel, plan.Terminate) {
+			o.violated("27: %s is cancelled, and nobody has cancelled it: %s", r.ID, d.Error)
+		}
+	default:
+		o.violated("27: %s has ended as %s", r.ID, d.Status)
+	}
+	if d.Status == "failed" || d.Status == "cancelled" && r.Undoes && !o.acted(r.ID, plan.Terminate) {
+		for _, e := range d.Entries {
+			if e.Owes && !e.Undone && o.atRest[r.ID] &&
+				strings.Contains(d.Error, "not undone: ") && strings.Contains(d.Error, e.At) {
+				// A cancel ends a paused or stalled run without its code. Its error says what it owes.
+				o.count("cancelled at rest, owing")
+				continue
+			}
+			if e.Owes && !e.Undone {
+				o.violated("22: %s is %s, and %s is not undone", r.ID, d.Status, e.At)
+			}
+		}
+	}
+}
+
+// messages accounts for what was sent to runs.
+func (o *oracle) messages() {
+	for _, r := range o.plan.Runs {
+		d := o.dumps[r.ID]
+		if d == nil {
+			continue
+		}
+		received := map[string]int{}
+		for _, line := range d.Lines {
+			// Lines with a colon are those of children, whose results are in this one.
+			op, value, _ := strings.Cut(line, "=")
+			if strings.HasPrefix(value, "act ") && !strings.Contains(op, ":") {
+				received[value]++
+			}
+		}
+		for value, n := range received {
+			if n > 1 {
+				o.violated("17: %s has received %s %d times", r.ID, value, n)
+			}
+		}
+		for _, a := range o.plan.Acts {
+			if a.Kind != plan.Send || a.Run != r.ID || o.acts[a.No] == nil || o.acts[a.No].Kind != plan.Done {
+				continue
+			}
+			value := fmt.Sprintf("act %d", a.No)
+			kept := slices.ContainsFunc(d.Inbox, func(i string) bool { return strings.Contains(i, `\"`+value+`\"`) })
+			if received[value] > 0 && kept && !o.changed[r.ID] {
+				o.violated("16: %s has received %s, and still has it", r.ID, value)
+			}
+		}
+		o.order(r, d)
+	}
+	// A consumed event goes to one run.
+	had := map[string]string{}
+	for _, r := range o.plan.Runs {
+		if d := o.dumps[r.ID]; d != nil && !o.changed[r.ID] {
+			for _, e := range d.Entries {
+				if e.Kind == "event" && e.Value != "" && o.isOnce(e.Value) {
+					if other, ok := had[e.Value]; ok && other != r.ID {
+						o.violated("16: the event %s went to %s and to %s", e.Value, other, r.ID)
+					}
+					had[e.Value] = r.ID
+				}
+			}
+		}
+	}
+}
+
+// isOnce says whether the value is one of an event that one run only gets.
+func (o *oracle) isOnce(value string) bool {
+	return slices.ContainsFunc(o.plan.Acts, func(a plan.Act) bool {
+		return a.Kind == plan.Publish && a.Name == "once" && value == fmt.Sprintf("act %d", a.No)
+	})
+}
+
+// order: what one sender sends to a run under one name is received in its order.
+func (o *oracle) order(r plan.Run, d *plan.Dump) {
+	if o.changed[r.ID] {
+		return
+	}
+	type mailbox struct {
+		from int
+		name string
+	}
+	got := slices.Clone(d.Entries)
+	slices.SortFunc(got, func(a, b plan.Entry) int { return int(a.Order - b.Order) })
+	last := map[mailbox]int{}
+	for _, e := range got {
+		for i, a := range o.plan.Acts {
+			if e.Kind != "receive" || a.Kind != plan.Send || e.Value != fmt.Sprintf("act %d", a.No) {
+				continue
+			}
+			box := mailbox{a.From, a.Name}
+			if i < last[box] {
+				o.violated("19: %s has received %s after a later one of the same sender", r.ID, e.Value)
+			}
+			last[box] = i
+		}
+	}
+}
+
+// updates: an answer is the answer of a run that has it in its history.
+func (o *oracle) updates() {
+	for _, a := range o.plan.Acts {
+		if out := o.acts[a.No]; a.Kind == plan.Update && out != nil && out.Kind == plan.Done {
+			if want := fmt.Sprintf("answer to act %d", a.No); out.Value != want {
+				o.violated("17: update %d was answered with %q; expected %q", a.No, out.Value, want)
+			}
+		}
+	}
+}

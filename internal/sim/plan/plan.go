@@ -1,0 +1,170 @@
+// Package plan makes, from a seed, what happens in a simulated world: its nodes, the
+// programs of its runs, what clients and operators do and when, and the faults.
+package plan
+
+import "time"
+
+// Plan is what happens in one world.
+type Plan struct {
+	Seed     uint64   `json:"seed"`
+	Features []string `json:"features"` // what this seed has switched on
+	Nodes    []Node   `json:"nodes"`
+	Queues   []Queue  `json:"queues,omitempty"`
+	Runs     []Run    `json:"runs"`
+	Acts     []Act    `json:"acts,omitempty"`
+	Faults   []Fault  `json:"faults,omitempty"`
+	// Length is how long there are faults. After it every machine is healed, and what has
+	// begun must end.
+	Length time.Duration `json:"length"`
+}
+
+// Node is a process that executes runs.
+type Node struct {
+	Name      string        `json:"name"`
+	Build     int           `json:"build"`
+	Groups    []string      `json:"groups,omitempty"`
+	LeaseTTL  time.Duration `json:"ttl"`
+	MaxSteps  int           `json:"steps,omitempty"`
+	MaxRuns   int           `json:"runs,omitempty"`
+	MaxParked int           `json:"parked,omitempty"`
+	ParkFor   time.Duration `json:"parkFor,omitempty"`
+}
+
+// Queue is a queue that a client makes at first.
+type Queue struct {
+	Name        string        `json:"name"`
+	Concurrency int           `json:"concurrency,omitempty"`
+	PerKey      int           `json:"perKey,omitempty"`
+	Rate        int           `json:"rate,omitempty"`
+	Per         time.Duration `json:"per,omitempty"`
+	Group       string        `json:"group,omitempty"`
+}
+
+// Run is a run that a client starts.
+type Run struct {
+	ID       string        `json:"id"`
+	At       time.Duration `json:"at"`
+	After    time.Duration `json:"after,omitempty"`
+	Queue    string        `json:"queue,omitempty"`
+	Key      string        `json:"key,omitempty"`
+	Undoes   bool          `json:"undoes,omitempty"` // a cancel undoes it
+	MaxRun   time.Duration `json:"maxRun,omitempty"` // it is cancelled then; 0: never
+	Program  Program       `json:"program"`
+	Poisoned int           `json:"poisoned,omitempty"` // how often it kills its node at most
+}
+
+// Program is the code of a run, or of a part of one.
+type Program []Op
+
+// Op is an operation of a program. Its name occurs once in its run.
+type Op struct {
+	Kind  string        `json:"k"`
+	Name  string        `json:"n"`
+	Body  *Body         `json:"b,omitempty"`
+	Undo  *Body         `json:"u,omitempty"`
+	Wait  time.Duration `json:"w,omitempty"`
+	Count int           `json:"c,omitempty"`
+	Queue string        `json:"q,omitempty"`
+	Key   string        `json:"y,omitempty"`
+	To    string        `json:"t,omitempty"` // a run, a topic, a message, a stream
+	Subs  []Program     `json:"s,omitempty"` // branches, or the one inside
+}
+
+// Body is the body of a step.
+type Body struct {
+	Takes  time.Duration `json:"takes,omitempty"`
+	Fails  int           `json:"fails,omitempty"`  // that many attempts, at first
+	Panics bool          `json:"panics,omitempty"` // and these by a panic
+	Final  bool          `json:"final,omitempty"`  // in the end, for good
+	Hangs  bool          `json:"hangs,omitempty"`  // the first attempt, until its time is over
+	Beats  bool          `json:"beats,omitempty"`
+	Deaf   bool          `json:"deaf,omitempty"`  // to the end of its context
+	Kills  int           `json:"kills,omitempty"` // its node, the first executions
+	Emits  int           `json:"emits,omitempty"` // items of a stream
+}
+
+// Kinds of operations.
+const (
+	Step     = "step"
+	Sleep    = "sleep"
+	All      = "all"
+	Join     = "join"
+	Any      = "any"
+	Race     = "race"
+	Loop     = "loop"
+	Call     = "call"
+	Detach   = "detach"
+	Receive  = "receive"
+	Promise  = "promise"
+	Event    = "event"
+	Publish  = "publish"
+	Send     = "send"
+	Update   = "update"
+	Value    = "value"
+	Stream   = "stream"
+	Saga     = "saga"
+	Try      = "try"
+	Version  = "version"
+	Continue = "continue"
+	Fail     = "fail"
+	Map      = "map"     // branches, Count at a time
+	Settle   = "settled" // branches, as they end
+	Select   = "select"  // a branch, a message, or a time
+)
+
+// Act is what a client or an operator does.
+type Act struct {
+	No    int           `json:"no"`
+	At    time.Duration `json:"at"`
+	Kind  string        `json:"k"`
+	Run   string        `json:"r,omitempty"`
+	Name  string        `json:"n,omitempty"` // of a message, an update, a topic, a queue, a step
+	From  int           `json:"f,omitempty"` // its sender: acts of one sender are one after the other
+	Count int           `json:"c,omitempty"`
+	Keyed bool          `json:"y,omitempty"` // it has a key, and is repeated until it is certain
+	Twice bool          `json:"w,omitempty"` // and once more after that, as one that has forgotten
+}
+
+// Kinds of acts beside Send, Publish and Update.
+const (
+	Pause     = "pause"
+	Resume    = "resume"
+	Cancel    = "cancel"
+	Terminate = "terminate"
+	Retry     = "retry"
+	Rewind    = "rewind"
+	Fork      = "fork"
+	Nudge     = "nudge"
+	SetQueue  = "set queue"
+	Restart   = "start again"
+)
+
+// Fault is something that goes wrong, from At on, for Lasts.
+type Fault struct {
+	Kind   string        `json:"k"`
+	At     time.Duration `json:"at"`
+	Lasts  time.Duration `json:"lasts,omitempty"`
+	Node   int           `json:"node"`             // its index in Nodes; -1: the client
+	Share  float64       `json:"share,omitempty"`  // of what is hit
+	Calls  int64         `json:"calls,omitempty"`  // how many calls of the outside later
+	Method string        `json:"method,omitempty"` // of the store, which is hit; "": all
+}
+
+// Kinds of faults.
+const (
+	Kill     = "kill"     // the node dies, and begins again after Lasts
+	Stop     = "stop"     // the node is asked to stop, and begins again after Lasts
+	Deploy   = "deploy"   // like Stop, with the next build
+	Freeze   = "freeze"   // the node executes nothing
+	Cut      = "cut"      // no message passes between node and store
+	Mute     = "mute"     // requests arrive, no answer comes back
+	Lose     = "lose"     // a share of requests is lost, the connection breaks
+	Unheard  = "unheard"  // a share of answers is lost, the connection breaks
+	Slow     = "slow"     // messages take long
+	Hints    = "hints"    // hints are lost
+	Jump     = "jump"     // the node's clock of the day is set
+	Drift    = "drift"    // the node's clocks go wrong
+	Away     = "away"     // the store answers nothing, to anybody
+	StoreLag = "storelag" // the store's machine executes nothing
+	Linger   = "linger"   // the end of the node's connections is not seen by the store
+)

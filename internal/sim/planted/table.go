@@ -1,0 +1,283 @@
+package main
+
+// defect is a change of a line that breaks a promise.
+type defect struct {
+	name string
+	file string // from the module's folder
+	text string // stands once in the file
+	// becomes stands in its place. The word planted in it asks whether this defect was chosen.
+	becomes string
+	breaks  string // the number of the invariant: see docs/simulation.md
+	why     string
+	unseen  string // why no world shows it yet; "": one must
+}
+
+// table is ordered by package.
+var table = []defect{
+	// The store.
+	{
+		name: "epoch", file: "store/memory/commit.go", breaks: "9",
+		text:    "if d.current(l) == nil {",
+		becomes: "if d.current(l) == nil && !planted {",
+		why:     "a turn is written with an epoch that is over",
+	},
+	{
+		name: "same-epoch", file: "store/memory/lease.go", breaks: "8",
+		text:    "Epoch: l.Epoch + 1, Node: n.ID",
+		becomes: "Epoch: max(l.Epoch+map[bool]int64{false: 1}[planted], 1), Node: n.ID",
+		why:     "a takeover does not raise the epoch",
+		unseen:  "an Acquire that gives the former epoch again is not judged",
+	},
+	{
+		name: "batch-again", file: "store/memory/commit.go", breaks: "5",
+		text:    "repeat := b.No == n.batch",
+		becomes: "repeat := b.No == n.batch && !planted",
+		why:     "a repeated batch is carried out again",
+	},
+	{
+		name: "item-again", file: "store/memory/apply.go", breaks: "17",
+		text:    "if it := r.itemIDs[c.Item.ID]; it != nil {",
+		becomes: "if it := r.itemIDs[c.Item.ID]; it != nil && !planted {",
+		why:     "an item with the key of a former one is delivered as well",
+	},
+	{
+		name: "still-suspends", file: "store/memory/commit.go", breaks: "18",
+		text:    "u.Marks&(store.Paused|store.Held) == 0 && d.dirty[r]:",
+		becomes: "u.Marks&(store.Paused|store.Held) == 0 && d.dirty[r] && !planted:",
+		why:     "a run is suspended although an item is unexamined",
+	},
+	{
+		name: "asleep", file: "store/memory/apply.go", breaks: "18",
+		text:    "d.dirty[r] = true",
+		becomes: "d.dirty[r] = !planted || r.condition != idle",
+		why:     "an item does not make a suspended run ready",
+	},
+	{
+		name: "no-wake", file: "store/memory/commit.go", breaks: "26",
+		text:    "if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > now {",
+		becomes: "if !planted && u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > now {",
+		why:     "the wake time of a suspended run is lost",
+	},
+	{
+		name: "entry-lost", file: "store/memory/commit.go", breaks: "4",
+		text: "e := cloneEntry(&list[i])\n\t\t\te.Size = len(e.Value)\n\t\t\tr.entries[entryKey{t.Incarnation",
+		becomes: "e := cloneEntry(&list[i])\n\t\t\te.Size = len(e.Value)\n" +
+			"\t\t\tif planted && e.Kind == store.KindReceive {\n\t\t\t\tcontinue\n\t\t\t}\n" +
+			"\t\t\tr.entries[entryKey{t.Incarnation",
+		why: "a message is consumed without the entry that holds it",
+	},
+	{
+		name: "start-again", file: "store/memory/apply.go", breaks: "5",
+		text:    "case r.FirstSeed() == start.Seed:",
+		becomes: "case r.FirstSeed() == start.Seed && !planted:",
+		why:     "a repeated start finds that the run exists, and not that it was its own",
+	},
+	{
+		name: "late-send", file: "store/memory/apply.go", breaks: "16",
+		text:    "if r.Status.Terminal() && (!c.Item.Kind.Verb()",
+		becomes: "if !planted && r.Status.Terminal() && (!c.Item.Kind.Verb()",
+		why:     "a run that has ended accepts messages",
+	},
+	{
+		name: "left-behind", file: "store/memory/lease.go", breaks: "25",
+		text:    "if r.Shard != shard || r.condition != claimed {",
+		becomes: "if r.Shard != shard || r.condition != claimed || planted {",
+		why:     "a takeover does not make the claimed runs ready",
+	},
+	{
+		name: "no-suspect", file: "store/memory/lease.go", breaks: "14",
+		text:    "suspects++\n\t\t\tr.suspect()",
+		becomes: "suspects++\n\t\t\tif !planted {\n\t\t\t\tr.suspect()\n\t\t\t}",
+		why:     "a death does not make a run suspect",
+		unseen:  "a body kills its node once at most",
+	},
+	{
+		name: "unpruned", file: "store/memory/commit.go", breaks: "6",
+		text:    "r.prune(t)\n",
+		becomes: "if !planted {\n\t\tr.prune(t)\n\t}\n",
+		why:     "what a rewind or a loop deletes stays",
+	},
+	{
+		name: "unconsumed", file: "store/memory/commit.go", breaks: "16",
+		text: "it.State, it.Value, it.Headers, it.Verdict = store.Consumed, nil, nil, bytes.Clone(c.Verdict)",
+		becomes: "if !planted {\n" +
+			"\t\t\tit.State, it.Value, it.Headers, it.Verdict = store.Consumed, nil, nil, bytes.Clone(c.Verdict)\n" +
+			"\t\t}",
+		why: "a consumed message stays in the inbox",
+	},
+	{
+		name: "unanswered", file: "store/memory/commit.go", breaks: "17",
+		text:    "r.item(c.Item).Verdict = bytes.Clone(c.Verdict)",
+		becomes: "if !planted {\n\t\t\tr.item(c.Item).Verdict = bytes.Clone(c.Verdict)\n\t\t}",
+		why:     "the answer to an update is lost",
+	},
+	{
+		name: "unshown", file: "store/memory/commit.go", breaks: "4",
+		text:    "r.publish(t, now)",
+		becomes: "if !planted {\n\t\tr.publish(t, now)\n\t}",
+		why:     "values and streams are not written with the turn",
+		unseen:  "nobody reads values and streams",
+	},
+	{
+		name: "cancel-passed", file: "store/memory/commit.go", breaks: "23",
+		text:    "return it.State == store.New && (it.Kind == store.ItemCancel ||",
+		becomes: "return !planted && it.State == store.New && (it.Kind == store.ItemCancel ||",
+		why:     "a run ends although a cancel is unexamined",
+	},
+	{
+		name: "inbox-dropped", file: "store/memory/commit.go", breaks: "16",
+		text:    "r.Incarnation++",
+		becomes: "if planted {\n\t\tr.items, r.itemIDs = nil, map[string]*store.Item{}\n\t}\n\tr.Incarnation++",
+		why:     "a run that continues as new has an empty inbox",
+	},
+	{
+		name: "not-held", file: "store/memory/claim.go", breaks: "22",
+		text:    "takes := fits(r) && r.Marks&(store.Paused|store.Held) == 0",
+		becomes: "takes := fits(r) && (planted || r.Marks&(store.Paused|store.Held) == 0)",
+		why:     "paused runs, and those that wait for a permit, are claimed",
+	},
+	// Steps.
+	{
+		name: "barrier", file: "internal/runner/attempts/steps.go", breaks: "2",
+		text:    "if o.queued && o.barrier > durable {",
+		becomes: "if o.queued && o.barrier > durable && !planted {",
+		why:     "a body begins before what came before it is committed",
+	},
+	{
+		name: "key-of-all", file: "internal/runner/attempts/steps.go", breaks: "15",
+		text:    `h := stored.Derive(s.j.Run.Seed, "key", generation, loc, 0)`,
+		becomes: `h := stored.Derive(s.j.Run.Seed, "key", generation, loc[:len(loc)*map[bool]int{false: 1}[planted]], 0)`,
+		why:     "all steps of a run have one idempotency key",
+	},
+	{
+		name: "key-of-attempt", file: "internal/runner/attempts/body.go", breaks: "15",
+		text: "func (b *Body) Key() string { return b.steps.Key(b.Location, b.generation) }",
+		becomes: "func (b *Body) Key() string {\n" +
+			"\tif planted {\n" +
+			"\t\treturn b.steps.Key(b.Location, 1000*b.Attempt+b.generation)\n" +
+			"\t}\n" +
+			"\treturn b.steps.Key(b.Location, b.generation)\n" +
+			"}",
+		why:    "each attempt has an idempotency key of its own",
+		unseen: "a key is compared with those of other steps, and not with that of the former attempt",
+	},
+	{
+		name: "uncounted", file: "internal/runner/attempts/step.go", breaks: "13",
+		text:    "if !result.Never {\n\t\to.attempt++",
+		becomes: "if !result.Never && !planted {\n\t\to.attempt++",
+		why:     "attempts are not counted",
+	},
+	// The runner.
+	{
+		name: "undo-skipped", file: "internal/runner/undo.go", breaks: "22",
+		text: "for _, d := range r.undo.effects.Newest() {",
+		becomes: "for i, d := range r.undo.effects.Newest() {\n" +
+			"\t\tif planted && i == 0 {\n\t\t\tcontinue\n\t\t}",
+		why: "the newest compensation is left out",
+	},
+	{
+		name: "not-fifo", file: "internal/runner/mail/mail.go", breaks: "19",
+		text:    "for at > 0 && x.items[at-1].No > it.No {",
+		becomes: "for at > 0 && (planted || x.items[at-1].No > it.No) {",
+		why:     "the newest message is received first",
+	},
+	{
+		name: "early", file: "internal/runner/journal/timers.go", breaks: "20",
+		text:    "if !ok || first.At > now ||",
+		becomes: "if planted {\n\t\tnow += 500_000\n\t}\n\tif !ok || first.At > now ||",
+		why:     "a timer fires half a second early",
+	},
+	{
+		name: "undo-order", file: "internal/runner/owed/owed.go", breaks: "22",
+		text:    "cmp.Compare(b.seq, a.seq)",
+		becomes: "cmp.Compare(b.seq, a.seq) * map[bool]int{false: 1, true: -1}[planted]",
+		why:     "compensations are executed oldest first",
+		unseen:  "compensations are counted, and their order is not judged",
+	},
+	{
+		name: "pruned-more", file: "internal/runner/loop.go", breaks: "6",
+		text:    "To: string(l.op.Loc.Iteration(l.kept[0].From))}",
+		becomes: "To: string(l.op.Loc.Iteration(l.kept[0].From + map[bool]int64{true: 1}[planted]))}",
+		why:     "a loop prunes an iteration too many",
+	},
+	{
+		name: "orphans", file: "internal/runner/turn.go", breaks: "24",
+		text:    "turn.Update.Sends = r.runs.Orphans()",
+		becomes: "if !planted {\n\t\t\t\tturn.Update.Sends = r.runs.Orphans()\n\t\t\t}",
+		why:     "the children of a terminated run are not cancelled",
+		unseen:  "what becomes of children is not judged",
+	},
+	{
+		name: "still-waits", file: "internal/runner/topics/topics.go", breaks: "16",
+		text:    "j.Log.Send(event.Withdraw(o.topic, o.key))",
+		becomes: "if !planted {\n\t\t\tj.Log.Send(event.Withdraw(o.topic, o.key))\n\t\t}",
+		why:     "a wait for an event that is over stays at its topic",
+	},
+	// The engine.
+	{
+		name: "still-ready", file: "internal/engine/turn.go", breaks: "18",
+		text:    "a.r.StillReady()\n",
+		becomes: "if planted {\n\t\t\ta.r.Committed()\n\t\t} else {\n\t\t\ta.r.StillReady()\n\t\t}\n",
+		why:     "the verdict that something is new in the inbox is ignored",
+	},
+	{
+		name: "no-end", file: "internal/engine/turn.go", breaks: "24",
+		text:    "decide.NotifyEnd(u, &ended, a.watches())",
+		becomes: "if !planted {\n\t\t\t\tdecide.NotifyEnd(u, &ended, a.watches())\n\t\t\t}",
+		why:     "a child's end is not sent to its parent",
+	},
+	{
+		name: "not-woken", file: "internal/engine/turn.go", breaks: "26",
+		text:    "a.x.dispatcher.wakeBy(turn.Update.WakeAt)",
+		becomes: "if !planted {\n\t\t\t\ta.x.dispatcher.wakeBy(turn.Update.WakeAt)\n\t\t\t}",
+		why:     "the engine does not look when the wake time of a run has come",
+		unseen:  "how late a run goes on is not judged",
+	},
+	// Entities.
+	{
+		name: "event-twice", file: "internal/entity/topic/topic.go", breaks: "16",
+		text:    "e.to = wt.Key",
+		becomes: "if !planted {\n\t\t\te.to = wt.Key\n\t\t}",
+		why:     "an event that one run gets is given to each that waits",
+	},
+	{
+		name: "permit-kept", file: "internal/entity/queue/queue.go", breaks: "27",
+		text:    "delete(q.held, ticket)\n\t\tq.spend",
+		becomes: "if !planted {\n\t\t\tdelete(q.held, ticket)\n\t\t}\n\t\tq.spend",
+		why:     "a permit that is given back still counts",
+	},
+	{
+		name: "one-too-many", file: "internal/entity/queue/queue.go", breaks: "30",
+		text:    "len(q.held) >= s.Concurrency {",
+		becomes: "len(q.held) >= s.Concurrency+map[bool]int{true: 1}[planted] {",
+		why:     "a queue gives one permit too many",
+		unseen:  "how many bodies a queue has under way is not judged",
+	},
+	{
+		name: "one-of-a-key", file: "internal/entity/queue/queue.go", breaks: "30",
+		text:    "k.held < s.PerKey {",
+		becomes: "k.held < s.PerKey+map[bool]int{true: 1}[planted] {",
+		why:     "a queue gives a key one permit too many",
+		unseen:  "how many bodies a key has under way is not judged",
+	},
+	{
+		name: "no-grant", file: "internal/entity/queue/queue.go", breaks: "27",
+		text:    "q.notify(r)\n",
+		becomes: "if !planted {\n\t\tq.notify(r)\n\t}\n",
+		why:     "a permit is granted and not sent",
+	},
+	{
+		name: "no-rate", file: "internal/entity/queue/rate.go", breaks: "30",
+		text:    "rate -= c.buckets[i].N\n",
+		becomes: "if !planted {\n\t\t\trate -= c.buckets[i].N\n\t\t}\n",
+		why:     "the rate of a queue is ignored",
+		unseen:  "the rate of a queue is not judged",
+	},
+	{
+		name: "after-pause", file: "internal/entity/planner/planner.go", breaks: "21",
+		text:    "case at <= r.State.Quiet:",
+		becomes: "case at <= r.State.Quiet && !planted:",
+		why:     "instants in a pause of a schedule start runs",
+		unseen:  "no plan has a schedule",
+	},
+}

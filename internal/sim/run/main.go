@@ -1,0 +1,149 @@
+// Command run executes simulated worlds, several at a time:
+//
+//	go run ./internal/sim/run --seeds 1-500
+//	go run ./internal/sim/run --seed 17 --trace
+//	go run ./internal/sim/run --seed 17 --shrink
+//
+// It prints each promise that was broken, and how often each rare situation was reached. The
+// exit code is 1 if a promise was broken, and 2 if the worlds could not be executed.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet/internal/sim"
+	"github.com/stet-run/stet/internal/sim/box"
+	"github.com/stet-run/stet/internal/sim/plan"
+)
+
+var errBroken = errors.New("promises were broken")
+
+func main() {
+	seeds := flag.String("seeds", "1-200", "a range of seeds")
+	one := flag.Uint64("seed", 0, "this seed alone")
+	trace := flag.Bool("trace", false, "print every act of the world")
+	shrink := flag.Bool("shrink", false, "print the smallest plan found that breaks a promise, with its trace")
+	overlay := flag.String("overlay", "", "a file for the flag of that name of go build: the engine with a defect")
+	flag.Parse()
+	if *one != 0 {
+		*seeds = fmt.Sprint(*one)
+	}
+	err := run(*seeds, *trace, *shrink, *overlay)
+	switch {
+	case errors.Is(err, errBroken):
+		os.Exit(1)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}
+
+// slow is how long a world takes at most that nobody wonders about.
+const slow = 20 * time.Second
+
+func run(seeds string, trace, shrink bool, overlay string) error {
+	first, last, err := rangeOf(seeds)
+	if err != nil {
+		return err
+	}
+	p, err := sim.Compile(context.Background(), overlay)
+	if err != nil {
+		return err
+	}
+	var log func(string)
+	if trace {
+		log = func(line string) { fmt.Println(line) }
+	}
+	next := make(chan uint64)
+	go func() {
+		for s := first; s <= last; s++ {
+			next <- s
+		}
+		close(next)
+	}()
+	begun := time.Now()
+	var mu sync.Mutex
+	reached, broken := map[string]int{}, []uint64{}
+	var lasted time.Duration
+	var working sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), int(last-first+1)) {
+		working.Go(func() {
+			for seed := range next {
+				late := time.AfterFunc(slow, func() { fmt.Printf("seed %d takes longer than %s\n", seed, slow) })
+				r, err := sim.Run(p, plan.Generate(seed), log)
+				late.Stop()
+				mu.Lock()
+				for situation, n := range r.Reached {
+					reached[situation] += n
+				}
+				lasted += r.Lasted
+				if bad := append(r.Violations, texts(err)...); len(bad) > 0 {
+					broken = append(broken, seed)
+					fmt.Printf("seed %d:\n\t%s\n", seed, strings.Join(bad, "\n\t"))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	working.Wait()
+	for _, situation := range slices.Sorted(maps.Keys(reached)) {
+		fmt.Printf("%8d  %s\n", reached[situation], situation)
+	}
+	fmt.Printf("%d worlds, %s in them, took %s; %d broke a promise\n", last-first+1, lasted.Round(time.Second),
+		time.Since(begun).Round(time.Millisecond), len(broken))
+	if len(broken) == 0 {
+		return nil
+	}
+	if shrink {
+		return errors.Join(errBroken, shrunk(p, slices.Min(broken)))
+	}
+	return errBroken
+}
+
+func texts(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+// rangeOf reads "7" or "1-200".
+func rangeOf(seeds string) (first, last uint64, err error) {
+	from, to, ok := strings.Cut(seeds, "-")
+	if !ok {
+		to = from
+	}
+	first, err1 := strconv.ParseUint(from, 10, 64)
+	last, err2 := strconv.ParseUint(to, 10, 64)
+	if err1 != nil || err2 != nil || first > last {
+		return 0, 0, fmt.Errorf("expected seeds like 7 or 1-200, found %q", seeds)
+	}
+	return first, last, nil
+}
+
+// tries is how many worlds are executed to find a smaller one.
+const tries = 300
+
+// shrunk prints a smaller world that breaks a promise.
+func shrunk(p *box.Program, seed uint64) error {
+	small := sim.Shrink(p, plan.Generate(seed), tries)
+	text, err := json.MarshalIndent(small, "", "  ")
+	if err != nil {
+		return err
+	}
+	r, err := sim.Run(p, small, func(line string) { fmt.Println(line) })
+	fmt.Printf("seed %d, made smaller:\n%s\n\t%s\n", seed, text, strings.Join(append(r.Violations, texts(err)...), "\n\t"))
+	return nil
+}

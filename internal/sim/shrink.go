@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/stet-run/stet/internal/sim/box"
+	"github.com/stet-run/stet/internal/sim/plan"
+)
+
+// Shrink returns a smaller plan that breaks a promise as well: with fewer faults, acts, runs,
+// nodes and operations. tries bounds how many worlds it executes.
+func Shrink(p *box.Program, of plan.Plan, tries int) plan.Plan {
+	breaks := func(of plan.Plan) bool {
+		tries--
+		r, err := Run(p, of, nil)
+		return err != nil || len(r.Violations) > 0
+	}
+	for smaller := true; smaller && tries > 0; {
+		smaller = false
+		// less tries to leave parts of a list out: halves first, then single ones.
+		less := func(n int, without func(plan.Plan, int, int) plan.Plan) {
+			for size := n / 2; size > 0 || n == 1; size /= 2 {
+				size = max(size, 1)
+				for at := 0; at+size <= n && tries > 0; {
+					if next := without(of, at, at+size); breaks(next) {
+						of, n, smaller = next, n-size, true
+					} else {
+						at += size
+					}
+				}
+				if size == 1 {
+					return
+				}
+			}
+		}
+		less(len(of.Faults), func(of plan.Plan, i, j int) plan.Plan {
+			of.Faults = slices.Delete(slices.Clone(of.Faults), i, j)
+			return of
+		})
+		less(len(of.Acts), func(of plan.Plan, i, j int) plan.Plan {
+			of.Acts = slices.Delete(slices.Clone(of.Acts), i, j)
+			return of
+		})
+		less(len(of.Runs), func(of plan.Plan, i, j int) plan.Plan {
+			of.Runs = slices.Delete(slices.Clone(of.Runs), i, j)
+			return of
+		})
+		if n := len(of.Nodes); n > 1 {
+			next := of
+			next.Nodes = next.Nodes[:n-1]
+			next.Faults = slices.DeleteFunc(slices.Clone(of.Faults), func(f plan.Fault) bool { return f.Node == n-1 })
+			if breaks(next) {
+				of, smaller = next, true
+			}
+		}
+		for i := range of.Runs {
+			less(len(of.Runs[i].Program), func(of plan.Plan, j, k int) plan.Plan {
+				of.Runs = slices.Clone(of.Runs)
+				of.Runs[i].Program = slices.Delete(slices.Clone(of.Runs[i].Program), j, k)
+				return of
+			})
+		}
+	}
+	return of
+}

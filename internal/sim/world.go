@@ -1,0 +1,245 @@
+// Package sim executes stet in a simulated world: several processes on a store that is
+// reached over a network, clients, operators, and faults, all decided by one number. See
+// docs/simulation.md.
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet/internal/sim/box"
+	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/internal/sim/wire"
+)
+
+// Result is what one world showed.
+type Result struct {
+	Violations []string       // of promises; none: all were kept
+	Reached    map[string]int // how often each rare situation was reached
+	Lasted     time.Duration  // in the world
+	Messages   int
+}
+
+// world is a world with its machines and its faults.
+type world struct {
+	*box.World
+	plan     plan.Plan
+	store    *box.Machine
+	client   *box.Machine
+	nodes    []*node
+	of       map[int]*node // by machine, dead ones too
+	healed   bool
+	messages int
+	monitor  *monitor
+	oracle   *oracle
+
+	away    time.Duration // until then the store answers nothing
+	clients fate          // of the client's connection
+}
+
+// node is a process of the plan, in its lives.
+type node struct {
+	plan.Node
+	machine *box.Machine // nil: it does not live
+	lives   int
+	fate
+}
+
+// fate is what happens to a connection until certain times.
+type fate struct {
+	cut, mute, slow, hints, lose, unheard, linger time.Duration
+	share                                         float64 // of what is hit
+	method                                        string
+}
+
+// limit is how long a healed world may take until everything has ended.
+const limit = 40 * time.Minute
+
+// Run executes a plan. log gets a line for all that happens; nil: nobody.
+func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
+	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}}
+	defer w.Close()
+	w.Log = log
+	w.oracle = newOracle(of, w.Now)
+	w.monitor = newMonitor(w.oracle, w.Logf)
+	w.Send, w.Note = w.send, w.note
+	w.store = w.Begin("store", "store")
+	for _, n := range of.Nodes {
+		w.nodes = append(w.nodes, &node{Node: n})
+	}
+	for _, n := range w.nodes {
+		w.begin(n)
+	}
+	text, err := json.Marshal(of)
+	if err != nil {
+		return Result{}, err
+	}
+	w.client = w.Begin("client", "client", string(text))
+	for _, f := range of.Faults {
+		w.After(f.At, func() { w.fault(f) })
+	}
+	w.After(of.Length, w.heal)
+	ended := func() bool { _, dead := w.client.Dead(); return dead }
+	err = w.World.Run(of.Length+limit, ended)
+	if err == nil && !ended() {
+		w.oracle.violated("the world has not ended in %s after its faults", limit)
+	}
+	if err == nil {
+		w.oracle.judge()
+	}
+	return Result{w.oracle.violations, w.oracle.reached, w.Now(), w.messages}, err
+}
+
+// begin begins a life of a node.
+func (w *world) begin(n *node) {
+	if n.machine != nil {
+		if _, dead := n.machine.Dead(); !dead {
+			return
+		}
+	}
+	n.lives++
+	text, err := json.Marshal(n.Node)
+	if err != nil {
+		panic(err)
+	}
+	n.machine = w.Begin(fmt.Sprintf("%s-%d", n.Name, n.lives), "node", string(text))
+	w.of[n.machine.ID] = n
+}
+
+// fault lets something go wrong.
+func (w *world) fault(f plan.Fault) {
+	if w.healed {
+		return
+	}
+	w.Logf("fault: %s node %d, lasts %s, share %g %s", f.Kind, f.Node+1, f.Lasts, f.Share, f.Method)
+	w.oracle.count("fault " + f.Kind)
+	until := w.Now() + f.Lasts
+	connection := &w.clients
+	var n *node
+	if f.Node >= 0 {
+		n = w.nodes[f.Node]
+		connection = &n.fate
+	}
+	switch f.Kind {
+	case plan.Kill:
+		w.kill(n, f.Calls, f.Lasts)
+	case plan.Stop, plan.Deploy:
+		if f.Kind == plan.Deploy {
+			n.Build++
+		}
+		w.stop(n, f.Lasts)
+	case plan.Freeze:
+		n.machine.Pause(f.Lasts)
+	case plan.Cut:
+		connection.cut = until
+	case plan.Mute:
+		connection.mute = until
+	case plan.Lose:
+		connection.lose, connection.share, connection.method = until, f.Share, f.Method
+	case plan.Unheard:
+		connection.unheard, connection.share, connection.method = until, f.Share, f.Method
+	case plan.Slow:
+		connection.slow, connection.share = until, f.Share
+	case plan.Hints:
+		connection.hints = until
+	case plan.Linger:
+		connection.linger = until
+	case plan.Jump:
+		n.machine.Jump(f.Lasts)
+	case plan.Drift:
+		n.machine.Drift(f.Share)
+		m := n.machine
+		w.After(f.Lasts, func() { m.Drift(1) })
+	case plan.Away:
+		w.away = until
+	case plan.StoreLag:
+		w.store.Pause(f.Lasts)
+	default:
+		panic("unknown fault " + f.Kind)
+	}
+}
+
+// kill ends a life of a node, in one of its next calls, and begins another one.
+func (w *world) kill(n *node, calls int64, later time.Duration) {
+	m := n.machine
+	if _, dead := m.Dead(); dead {
+		return
+	}
+	if calls > 0 {
+		m.KillWithin(calls)
+	} else {
+		m.Kill()
+		w.Logf("%s is killed", m.Name)
+	}
+	w.buried(n, m, later)
+}
+
+// buried waits until a machine is dead, and begins another life of its node after that.
+func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
+	if _, dead := m.Dead(); !dead {
+		w.After(time.Millisecond, func() { w.buried(n, m, later) })
+		return
+	}
+	w.oracle.died(m.Name)
+	// The server's machine sees the end of the connections, at once or much later.
+	seen := time.Millisecond
+	if n.linger > w.Now() {
+		seen = n.linger - w.Now()
+	}
+	w.After(seen, func() { w.Deliver(box.Message{From: m.ID, To: w.store.ID, Kind: wire.Gone}) })
+	w.After(later, func() { w.begin(n) })
+}
+
+// stop asks a node to stop, and begins another life after that.
+func (w *world) stop(n *node, later time.Duration) {
+	m := n.machine
+	if _, dead := m.Dead(); dead {
+		return
+	}
+	w.Deliver(box.Message{From: w.client.ID, To: m.ID, Kind: wire.Plan})
+	w.buried(n, m, later)
+	w.After(40*time.Second, m.Kill) // as what supervises processes does
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.Logf("the world is healed")
+	w.healed = true
+	w.away, w.clients = 0, fate{}
+	for _, n := range w.nodes {
+		n.fate = fate{}
+		n.machine.Drift(1)
+	}
+	build := 0
+	for _, n := range w.nodes {
+		build = max(build, n.Build)
+	}
+	for _, n := range w.nodes {
+		if n.Build < build {
+			n.Build = build
+			w.stop(n, time.Second)
+		}
+	}
+	w.Deliver(box.Message{From: w.client.ID, To: w.client.ID, Kind: wire.Plan})
+}
+
+// note takes what a machine says.
+func (w *world) note(from *box.Machine, b []byte) {
+	var n plan.Note
+	if err := json.Unmarshal(b, &n); err != nil {
+		panic(err)
+	}
+	if w.Log != nil {
+		w.Logf("%s: %s", from.Name, b)
+	}
+	if w.oracle.note(n) {
+		from.KillWithin(1)
+		w.buried(w.of[from.ID], from, 500*time.Millisecond)
+	}
+	if n.Kind == plan.Token {
+		w.After(w.latency(), func() {
+			w.Deliver(box.Message{From: from.ID, To: w.client.ID, Kind: wire.Plan, Body: b})
+		})
+	}
+}
