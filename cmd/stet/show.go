@@ -21,7 +21,7 @@ import (
 )
 
 func (rc runCommands) showCommand() *cobra.Command {
-	var full, named, recorded bool
+	var full, named, recorded, path bool
 	cmd := &cobra.Command{
 		Use:   "show RUN...",
 		Short: "show runs: their waits, their operations, their errors",
@@ -29,7 +29,12 @@ func (rc runCommands) showCommand() *cobra.Command {
 since when, its inbox, the tree of its operations, and its error with causes and
 stacks. With - the IDs are read from standard input. Operations are listed as a tree,
 in the order in which the code has asked for them, or with --by-name by name;
---recorded lists them in the order in which they completed.`,
+--recorded lists them in the order in which they completed.
+
+--path shows the critical path instead: the one chain of operations that the run's time
+went to, each requested because the one before it had ended. BEFORE is the time from
+there until the operation began: code, commits, and waits for a permit. What is not on
+the path could be faster, and the run would not end earlier.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := rc.runIDs(args)
@@ -40,6 +45,8 @@ in the order in which the code has asked for them, or with --by-name by name;
 			switch {
 			case named && recorded:
 				return usage(errors.New("expected one of --by-name and --recorded, found both"))
+			case path && (named || recorded || full):
+				return usage(errors.New("expected --path alone, found it with --by-name, --recorded or --full"))
 			case named:
 				order = byName
 			case recorded:
@@ -50,6 +57,9 @@ in the order in which the code has asked for them, or with --by-name by name;
 				width = math.MaxInt
 			}
 			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+				if path {
+					return rc.showPaths(cmd.Context(), e, ids)
+				}
 				var problems []error
 				for i, id := range ids {
 					if i > 0 && rc.output == formTable {
@@ -65,6 +75,7 @@ in the order in which the code has asked for them, or with --by-name by name;
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "do not shorten values")
 	cmd.Flags().BoolVar(&named, "by-name", false, "list operations by name")
+	cmd.Flags().BoolVar(&path, "path", false, "show the critical path")
 	cmd.Flags().BoolVar(&recorded, "recorded", false, "list operations in the order in which they completed")
 	return cmd
 }

@@ -387,6 +387,21 @@ func (l Loc) Enclosing() Loc {
 	return found
 }
 
+// Prefixes returns the locations between the scope, which contains l or is the root, and l,
+// the outermost first; l itself is the last. From a malformed segment on there is l alone.
+func (l Loc) Prefixes(scope Loc) []Loc {
+	var found []Loc
+	for at := len(scope); at < len(l); {
+		_, rest, err := cutSegment(string(l[at:]))
+		if err != nil {
+			return append(found, l)
+		}
+		at = len(l) - len(rest)
+		found = append(found, l[:at])
+	}
+	return found
+}
+
 // Base returns the text of the last segment.
 func (l Loc) Base() string { return l[len(l.Parent()):].String() }
 

@@ -184,6 +184,21 @@ func TestFamily(t *testing.T) {
 	}
 }
 
+func TestPrefixes(t *testing.T) {
+	scope := location.Loc("").Name("pack", 1)
+	l := scope.Key("sku-7", 1).Name("pick", 2)
+	want := []location.Loc{scope, scope.Key("sku-7", 1), l}
+	if got := l.Prefixes(""); !slices.Equal(got, want) {
+		t.Errorf("of %s: expected %q, found %q", l, want, got)
+	}
+	if got := l.Prefixes(scope); !slices.Equal(got, want[1:]) {
+		t.Errorf("of %s in %s: expected %q, found %q", l, scope, want[1:], got)
+	}
+	if damaged := l + "\x07"; !slices.Equal(damaged.Prefixes(""), append(want, damaged)) {
+		t.Errorf("of a damaged one: expected what is whole and itself, found %q", damaged.Prefixes(""))
+	}
+}
+
 func TestNearest(t *testing.T) {
 	var known []location.Loc
 	for _, text := range []string{"charge", "charge#2", "refund", "notify", "pack/[sku-7]/pick", "pack/[sku-8]/pick",

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// pathView is the critical path of a run as JSON.
+type pathView struct {
+	ID    string         `json:"id"`
+	From  time.Time      `json:"from"`
+	To    time.Time      `json:"to"`
+	Cut   bool           `json:"cut"`
+	Path  []pathPartView `json:"path"`
+	After float64        `json:"after_ms"`
+}
+
+type pathPartView struct {
+	Location string    `json:"location"`
+	Kind     string    `json:"kind"`
+	State    string    `json:"state"`
+	Began    time.Time `json:"began"`
+	Before   float64   `json:"before_ms"`
+	Took     float64   `json:"took_ms"`
+}
+
+// inMS returns d in milliseconds, with microseconds behind the point.
+func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// showPaths prints the critical path of each run.
+func (rc runCommands) showPaths(ctx context.Context, e *stet.Engine, ids []string) error {
+	if err := rc.checkNoIDs(); err != nil {
+		return err
+	}
+	var problems []error
+	for i, id := range ids {
+		if i > 0 && rc.output == formTable {
+			fmt.Fprintln(rc.out)
+		}
+		shape, err := e.Runs().Shape(ctx, id)
+		if err == nil {
+			err = rc.printPath(id, shape)
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return joinRuns(problems)
+}
+
+func (rc runCommands) printPath(id string, shape *stet.Shape) error {
+	if rc.output == formJSON {
+		view := pathView{
+			ID: id, From: shape.From, To: shape.To, Cut: shape.Cut, After: inMS(shape.After),
+			Path: make([]pathPartView, len(shape.Path)),
+		}
+		for i, p := range shape.Path {
+			view.Path[i] = pathPartView{
+				p.Location, p.Kind.String(), p.State.String(), p.Began, inMS(p.Before), inMS(p.Took),
+			}
+		}
+		return rc.json(view)
+	}
+	return rc.print(pathTable(id, shape))
+}
+
+// pathTable returns the table of a path: all of BEFORE and TOOK are the run's time.
+func pathTable(id string, shape *stet.Shape) *grid {
+	total := shape.To.Sub(shape.From)
+	share := func(d time.Duration) string {
+		if total <= 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.1f%%", 100*float64(d)/float64(total))
+	}
+	const stateColumn = 2
+	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "BEGAN", "BEFORE", "TOOK", "SHARE"}}
+	if shape.Cut {
+		g.add("(earlier operations are not recorded any more)", "", "", "", "", "", "")
+	}
+	for _, p := range shape.Path {
+		g.add(printable(p.Location), p.Kind.String(), p.State.String(), moment(store.TimeOf(p.Began)),
+			duration(p.Before), duration(p.Took), share(p.Before+p.Took))
+	}
+	if shape.After > 0 || len(shape.Path) == 0 {
+		g.add("(code after that)", "", "", moment(store.TimeOf(shape.To.Add(-shape.After))), "", duration(shape.After),
+			share(shape.After))
+	}
+	g.add("run "+printable(id), "", "", moment(store.TimeOf(shape.From)), "", duration(total), share(total))
+	g.style = func(row, column int) lipgloss.Style {
+		if column == stateColumn && g.rows[row][column] == store.FailedEntry.String() {
+			return lipgloss.NewStyle().Foreground(lipgloss.Red)
+		}
+		return lipgloss.NewStyle()
+	}
+	return g
+}
