@@ -119,3 +119,12 @@ func (version) redone(whole bool) bool { return whole }
 type publication struct{ ordinary }
 
 func (publication) redone(bool) bool { return false }
+
+// reopen keeps the value of a message that was sent: it is not sent again.
+func (publication) reopen(e *store.Entry, _ store.Time) (store.Entry, error) {
+	open := reopened(e)
+	if e.State == store.Done {
+		open.Value = e.Value
+	}
+	return open, nil
+}

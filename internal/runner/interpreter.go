@@ -88,7 +88,7 @@ type Interpreter struct {
 	root  *Branch // of the workflow's function
 
 	loops    loops
-	refused  journal.Lane // messages to runs whose inbox is full
+	sendings journal.Lane // messages whose sending is a completion
 	mail     receives
 	promises promises
 	updates  updates

@@ -32,14 +32,16 @@ func (b *Branch) Send(s Send) error {
 	}
 	o := &sendOp{spec: s}
 	b.declare(&o.op, o, s.Call, store.KindSend)
-	if o.Rec != nil && o.Rec.State != store.FailedEntry {
-		o.spec = Send{}
-		return nil
+	if o.Rec != nil {
+		if o.Rec.State == store.Done && !o.Rec.Numbered() {
+			return nil
+		}
+		return o.Wait(&b.Branch, s.Call)
 	}
-	if o.Rec == nil {
-		o.Failure = b.refusal(o)
+	if o.Failure = b.run.refusal(o); b.run.broken != nil {
+		b.Halt()
 	}
-	if o.Rec != nil || o.Failure != nil {
+	if o.Failure != nil {
 		return o.Wait(&b.Branch, s.Call)
 	}
 	o.TakeEffectAtOnce()
@@ -49,40 +51,67 @@ func (b *Branch) Send(s Send) error {
 // refusal returns the failure of a message to a run whose inbox is full, or nil. It is a
 // completion like any other: the code goes on because of it, and what it does then must
 // come again in a replay.
-func (b *Branch) refusal(o *sendOp) *stored.Failure {
-	cfg := &b.run.cfg
-	if cfg.Admit == nil {
+func (r *Interpreter) refusal(o *sendOp) *stored.Failure {
+	if r.cfg.Admit == nil {
 		return nil
 	}
-	full, err := cfg.Admit(o.spec.To, &store.Item{Kind: store.ItemMessage, Value: o.spec.Value})
+	full, err := r.cfg.Admit(o.spec.To, &store.Item{Kind: store.ItemMessage, Value: o.spec.Value})
 	switch {
 	case err != nil:
-		b.run.broken = fmt.Errorf("look for room for %s: %w", o.Loc, err)
-		b.Halt()
+		r.broken = fmt.Errorf("look for room for %s: %w", o.Loc, err)
 	case full != nil:
 		return &stored.Failure{Code: stored.CodeInboxFull, Location: o.Loc.String(), Message: full.Error()}
 	}
 	return nil
 }
 
-// Wanted, IsLate and Take are those of a refused message, which has arrived at once.
+// Wanted, IsLate and Take are those of a message whose sending is a completion. It has
+// arrived at once.
 func (o *sendOp) Wanted() bool { return o.IsAwaited() }
 func (o *sendOp) IsLate() bool { return false }
-func (o *sendOp) Take()        { o.HandOver() }
+
+func (o *sendOp) Take() {
+	if o.Failure == nil {
+		o.Value = stored.EncodeSent(o.spec.To, o.spec.Name)
+		if !o.isSent() {
+			o.dispatch()
+		}
+	}
+	o.HandOver()
+}
 
 // Start sends the message.
+//
+// One whose refusal was reverted is open: the code has waited for it, and completions that
+// stand may have come meanwhile. So this time, too, it is a completion, sent or refused. If
+// that is reverted again, what was sent stands.
 func (o *sendOp) Start() {
-	if o.Failure != nil {
-		o.run.refused.Add(o)
-		return
-	}
 	if !o.StartsNow() {
 		return
 	}
-	s, r := &o.spec, o.run
+	open := o.Rec != nil
+	if open && !o.isSent() {
+		if o.Failure = o.run.refusal(o); o.run.broken != nil {
+			return
+		}
+	}
+	if open || o.Failure != nil {
+		o.run.sendings.Add(o)
+		return
+	}
+	now := o.run.j.Now()
 	o.Write(store.Entry{
-		State: store.Done, Started: r.j.Now(), Ended: r.j.Now(), Value: stored.EncodeSent(s.To, s.Name),
+		State: store.Done, Started: now, Ended: now, Value: stored.EncodeSent(o.spec.To, o.spec.Name),
 	})
+	o.dispatch()
+}
+
+// isSent reports whether the message was sent before its completion was reverted.
+func (o *sendOp) isSent() bool { return o.Rec != nil && o.Rec.Size > 0 }
+
+// dispatch adds the message to the turn.
+func (o *sendOp) dispatch() {
+	s, r := &o.spec, o.run
 	// The act is known by the entry: a repeat of the turn is a repeat of it.
 	h := r.j.Derive("message", o.Loc, 0)
 	id := hex.EncodeToString(h[:16])

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stet-run/stet/internal/history"
+	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -54,5 +56,56 @@ func TestRoomThatCannotBeSeenBreaksTheActivation(t *testing.T) {
 	h.play()
 	if !errors.Is(h.r.Broken(), store.ErrUnavailable) || h.r.Over() != nil {
 		t.Errorf("broken: %v, over: %+v", h.r.Broken(), h.r.Over())
+	}
+}
+
+// A message whose refusal is reverted is sent after all where there is room now, and that is
+// a completion again, at its place in the order. What was sent is not sent twice.
+func TestARevertedRefusalIsTriedAgain(t *testing.T) {
+	room := errors.New("no room")
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
+		said := "nothing"
+		sending := b.Go(at("sending"), func(b *Branch) (any, error) {
+			err := b.Send(Send{Call: at("m"), To: "another", Name: "n", Value: []byte("v")})
+			said = "sent"
+			if err != nil {
+				said = "refused"
+			}
+			return nil, nil
+		})
+		first := said
+		if _, err := step(b, "s"); err != nil {
+			return result("", err)
+		}
+		_, err := b.Await(at("end"), sending)
+		return result(first+", "+said, err)
+	})
+	h.cfg.Admit = func(string, *store.Item) (full, err error) { return room, nil }
+	h.play()
+	h.end("s", "")
+	h.want(store.Succeeded, "nothing, refused")
+	h.replays()
+
+	m := location.Loc("").Name("sending", 1).Name("m", 1)
+	for i, next := range []struct {
+		room error
+		says string
+		sent int
+	}{{room, "nothing, refused", 0}, {nil, "nothing, sent", 1}, {room, "nothing, sent", 1}} {
+		h.leave()
+		back, err := history.Rewind(h.j.whole(), m, h.clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.j.revert(back, true)
+		room = next.room
+		h.play()
+		h.end("s", "")
+		h.want(store.Succeeded, next.says)
+		h.wantOrder("sending/m", "s")
+		if sent := len(h.j.out.messages); sent != next.sent {
+			t.Errorf("round %d: %d messages are sent, want %d", i, sent, next.sent)
+		}
+		h.replays()
 	}
 }
