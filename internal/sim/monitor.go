@@ -70,6 +70,8 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			}
 			was := m.epochs[a.Lease.Shard]
 			switch {
+			case name == "Acquire" && a.Lease.Epoch == was:
+				m.violated("8: Acquire gives epoch %d of shard %v again", was, a.Lease.Shard)
 			case name == "Acquire" && a.Lease.Epoch > was:
 				if was > 0 {
 					m.count("takeover")

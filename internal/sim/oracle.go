@@ -3,9 +3,11 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stet-run/stet/internal/sim/box"
 	"github.com/stet-run/stet/internal/sim/plan"
 	"github.com/stet-run/stet/store"
 )
@@ -101,6 +103,12 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	case plan.BodyEnds:
 		o.bodies[n.Exec].ended, o.bodies[n.Exec].err = true, n.Err
 		o.limits.ends(n.Exec)
+	case plan.Due:
+		o.count("wait ended by its time")
+		due, err := strconv.ParseInt(n.Value, 10, 64)
+		if now := box.Begin.Add(o.now() + o.ahead()).UnixMicro(); err != nil || now < due {
+			o.violated("20: %s of %s is over %d us early, at %s", n.Op, n.Run, due-now, o.now())
+		}
 	case plan.BodyFreed:
 		o.limits.ends(n.Exec)
 	case plan.Letters:
@@ -137,6 +145,17 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		o.violated("27: these have not ended: %s", n.Value)
 	}
 	return false
+}
+
+// ahead is how far clocks that went too fast may be ahead. A node takes no time of the store back:
+// its bound stays ahead by as much as its clock was.
+func (o *oracle) ahead() (by time.Duration) {
+	for _, f := range o.plan.Faults {
+		if f.Kind == plan.Drift && f.Share > 1 && f.At < o.now() {
+			by += time.Duration((f.Share - 1) * float64(min(f.Lasts, o.now()-f.At)))
+		}
+	}
+	return by
 }
 
 // poison is the cause of runs that were stalled because their process died too often.

@@ -56,7 +56,7 @@ type fate struct {
 // limit is how long a healed world may take until everything has ended.
 const limit = 40 * time.Minute
 
-// Run executes a plan. log gets a line for all that happens; nil: nobody.
+// Run executes a plan, until it has ended or a promise is broken. log gets a line for all that happens; nil: nobody.
 func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}}
 	defer w.Close()
@@ -64,7 +64,7 @@ func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 	w.oracle = newOracle(of, w.Now)
 	w.monitor = newMonitor(w.oracle, w.Logf)
 	w.Send, w.Note = w.send, w.note
-	w.store = w.Begin("store", "store")
+	w.store = w.Begin("store", "store", fmt.Sprint(of.Slots))
 	for _, n := range of.Nodes {
 		w.nodes = append(w.nodes, &node{Node: n})
 	}
@@ -80,12 +80,15 @@ func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 		w.After(f.At, func() { w.fault(f) })
 	}
 	w.After(of.Length, w.heal)
-	ended := func() bool { _, dead := w.client.Dead(); return dead }
+	ended := func() bool {
+		_, dead := w.client.Dead()
+		return dead || len(w.oracle.violations) > 0
+	}
 	err = w.World.Run(of.Length+limit, ended)
 	if err == nil && !ended() {
 		w.oracle.violated("the world has not ended in %s after its faults", limit)
 	}
-	if err == nil {
+	if err == nil && len(w.oracle.violations) == 0 {
 		w.oracle.judge()
 	}
 	return Result{w.oracle.violations, w.oracle.reached, w.Now(), w.messages}, err

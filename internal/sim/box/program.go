@@ -25,7 +25,10 @@ func Compile(ctx context.Context, wasm []byte, cache string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := wazero.NewRuntimeConfig().WithCompilationCache(kept)
+	if wasm, err = join(wasm); err != nil {
+		return nil, err
+	}
+	cfg := wazero.NewRuntimeConfig().WithCompilationCache(kept).WithMemoryLimitPages(mostPages)
 	p := &Program{runtime: wazero.NewRuntimeWithConfig(ctx, cfg)}
 	wasi := p.runtime.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)
@@ -58,6 +61,9 @@ func Compile(ctx context.Context, wasm []byte, cache string) (*Program, error) {
 	return p, err
 }
 
+// mostPages is the most memory of a machine, 1 GiB in pages of 64 KiB.
+const mostPages = 1 << 14
+
 // WithEnv returns the program with one more variable in the environment of its machines. Close
 // releases both.
 func (p *Program) WithEnv(name, value string) *Program {
@@ -75,7 +81,7 @@ func (p *Program) run(ctx context.Context, m *Machine, args []string) error {
 	for _, v := range p.env {
 		cfg = cfg.WithEnv(v[0], v[1])
 	}
-	module, err := p.runtime.InstantiateModule(ctx, p.module, cfg)
+	module, err := p.runtime.InstantiateModule(withMemory(ctx), p.module, cfg)
 	if module != nil {
 		_ = module.Close(ctx)
 	}

@@ -91,8 +91,13 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 		}
 		return []string{plan.Line(name, value)}, nil
 	}
+	due := stet.Now(ctx).Add(op.Wait)
+	over := func() {
+		tell(plan.Note{Kind: plan.Due, Run: e.runID, Op: name, Value: fmt.Sprint(due.UnixMicro())})
+	}
 	orTimeout := func(value string, err error) ([]string, error) {
 		if errors.Is(err, stet.ErrTimeout) {
+			over()
 			return one(plan.TimedOut, nil)
 		}
 		return one(value, err)
@@ -104,10 +109,10 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 	case plan.Fail:
 		return nil, fmt.Errorf("%s: %w", op.Name, errPlanned)
 	case plan.Sleep:
-		due := stet.Now(ctx).Add(op.Wait)
 		if err := stet.Sleep(ctx, op.Name, op.Wait); err != nil {
 			return nil, err
 		}
+		over()
 		if stet.Now(ctx).Before(due) {
 			return one(plan.Early, nil)
 		}
@@ -134,6 +139,8 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 			return append(lines, more...), err
 		case 1:
 			lines = append(lines, plan.Line(name, got))
+		case 2:
+			over()
 		}
 		return lines, nil
 	case plan.All, plan.Join, plan.Any, plan.Race, plan.Settle:

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"strconv"
 
 	"github.com/stet-run/stet/internal/sim/link"
 	"github.com/stet-run/stet/internal/sim/wire"
@@ -12,7 +14,11 @@ import (
 // serve is a machine that keeps the store, as a server of a database does.
 func serve() error {
 	ctx := context.Background()
-	first := memory.New(memory.Slots(16))
+	slots, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		return err
+	}
+	first := memory.New(memory.Slots(slots))
 	handles := map[int]*memory.Store{}
 	for {
 		from, kind, call, body, err := link.Receive()

@@ -40,6 +40,7 @@ func Generate(seed uint64) Plan {
 		}
 	}
 	g.Length = time.Duration(10+g.IntN(50)) * time.Second
+	g.Slots = pick(g, 1, 2, 4, 4, 4, 8, 16)
 	g.nodes()
 	if g.on["queues"] {
 		g.queues()

@@ -25,6 +25,7 @@ type Note struct {
 const (
 	BodyBegins = "begins"
 	BodyEnds   = "ends"
+	Due        = "due"   // a wait is over because its time is: Value, in microseconds since 1970
 	BodyFreed  = "freed" // its context has ended: what it does from then on it does without a permit
 	UndoBegins = "undo begins"
 	UndoEnds   = "undo ends"

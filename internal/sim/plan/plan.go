@@ -8,6 +8,7 @@ import "time"
 type Plan struct {
 	Seed     uint64   `json:"seed"`
 	Features []string `json:"features"` // what this seed has switched on
+	Slots    int      `json:"slots"`    // of the store
 	Nodes    []Node   `json:"nodes"`
 	Queues   []Queue  `json:"queues,omitempty"`
 	Runs     []Run    `json:"runs"`

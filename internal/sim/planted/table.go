@@ -26,7 +26,6 @@ var table = []defect{
 		text:    "Epoch: l.Epoch + 1, Node: n.ID",
 		becomes: "Epoch: max(l.Epoch+map[bool]int64{false: 1}[planted], 1), Node: n.ID",
 		why:     "a takeover does not raise the epoch",
-		unseen:  "an Acquire that gives the former epoch again is not judged",
 	},
 	{
 		name: "batch-again", file: "store/memory/commit.go", breaks: "5",

@@ -1,0 +1,129 @@
+package box
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+var errSegments = errors.New("the program's data is not as expected")
+
+// join returns a program for WebAssembly with one segment of data in place of many. Each begin of
+// a machine evaluates and copies each of its segments; the Go linker makes thousands of them,
+// because it leaves zeros out.
+func join(wasm []byte) ([]byte, error) {
+	const magic, dataCount, dataSection = 8, 12, 11
+	if len(wasm) < magic {
+		return nil, errSegments
+	}
+	out := append([]byte(nil), wasm[:magic]...)
+	r := reader{b: wasm[magic:]}
+	for len(r.b) > 0 && !r.bad {
+		id := r.bytes(1)
+		body := r.bytes(int(r.uvarint()))
+		if r.bad {
+			break
+		}
+		switch id[0] {
+		case dataCount:
+			body = []byte{1}
+		case dataSection:
+			var err error
+			if body, err = joined(body); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, id[0])
+		out = binary.AppendUvarint(out, uint64(len(body)))
+		out = append(out, body...)
+	}
+	if r.bad {
+		return nil, errSegments
+	}
+	return out, nil
+}
+
+// joined returns the body of a section of data with one segment.
+func joined(body []byte) ([]byte, error) {
+	const constant, end, furthest = 0x41, 0x0b, 1 << 28
+	type segment struct {
+		at   int
+		init []byte
+	}
+	var all []segment
+	first, last := furthest, 0
+	r := reader{b: body}
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		active, op := r.bytes(1), r.bytes(1)
+		at := int(uint32(r.varint()))
+		ends, init := r.bytes(1), r.bytes(int(r.uvarint()))
+		if active[0] != 0 || op[0] != constant || ends[0] != end || at > furthest {
+			return nil, errSegments
+		}
+		all = append(all, segment{at, init})
+		first, last = min(first, at), max(last, at+len(init))
+	}
+	if r.bad || len(all) == 0 {
+		return nil, errSegments
+	}
+	data := make([]byte, last-first)
+	for _, s := range all {
+		copy(data[s.at-first:], s.init) // a later segment hides a former one
+	}
+	out := appendVarint([]byte{1, 0, constant}, int64(first))
+	out = binary.AppendUvarint(append(out, end), uint64(len(data)))
+	return append(out, data...), nil
+}
+
+// reader takes parts of a program's text.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) bytes(n int) []byte {
+	if n < 0 || n > len(r.b) {
+		r.bad = true
+		return make([]byte, max(n, 1))[:1]
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// varint takes a signed number, which is not as encoding/binary has it.
+func (r *reader) varint() (v int64) {
+	for shift := 0; ; shift += 7 {
+		b := r.bytes(1)[0]
+		v |= int64(b&0x7f) << shift
+		switch {
+		case r.bad || shift > 63:
+			r.bad = true
+			return 0
+		case b&0x80 == 0 && b&0x40 != 0:
+			return v | -1<<(shift+7)
+		case b&0x80 == 0:
+			return v
+		}
+	}
+}
+
+func appendVarint(b []byte, v int64) []byte {
+	for {
+		c := byte(v & 0x7f)
+		v >>= 7
+		if v == 0 && c&0x40 == 0 || v == -1 && c&0x40 != 0 {
+			return append(b, c)
+		}
+		b = append(b, c|0x80)
+	}
+}
