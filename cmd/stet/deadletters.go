@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -45,18 +46,18 @@ type letterView struct {
 	Sent     time.Time       `json:"sent"`
 	Size     int             `json:"size"`
 	Value    json.RawMessage `json:"value,omitempty"`
-	Error    *failureView    `json:"error,omitempty"`
+	Error    *api.Failure    `json:"error,omitempty"`
 	Reason   string          `json:"reason,omitempty"`
 }
 
 func viewLetter(l *stet.DeadLetter) letterView {
 	v := letterView{
 		Number: l.Number, Kind: l.Kind.String(), Name: l.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
-		Sent: l.Sent, Size: l.Size, Value: valueJSON(l.Value().Bytes()),
+		Sent: l.Sent, Size: l.Size, Value: api.Value(l.Value().Bytes()),
 		Reason: l.Reason,
 	}
 	if err := l.Err(); err != nil {
-		v.Error = viewError(err)
+		v.Error = api.FailureOf(err)
 	}
 	return v
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -78,7 +79,7 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, q
 			case formIDs:
 				err = rc.id(info.ID)
 			case formJSON:
-				err = rc.json(viewOf(info))
+				err = rc.json(api.RunOf(info))
 			default:
 				rows = append(rows, lighten(info))
 			}
@@ -156,7 +157,7 @@ func took(r *stet.RunInfo, now time.Time) string {
 func detail(c *cluster, info *stet.RunInfo) string {
 	switch {
 	case info.Status == store.Failed:
-		return runFailure(info).Message
+		return api.RunFailure(info).Message
 	case info.Reason != "":
 		return info.Reason
 	case info.Status == store.Queued && info.Wake.After(c.Now.Time()):

@@ -2,53 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
-// operation is an entry of a run's history as JSON.
+// operation is an entry of a run's history as it is printed.
 type operation struct {
-	Location string          `json:"location"`
-	Kind     string          `json:"kind"`
-	State    string          `json:"state"`
-	Number   int64           `json:"number,omitempty"` // in the order of completions
-	Attempts int             `json:"attempts,omitempty"`
-	Started  time.Time       `json:"started,omitzero"`
-	Ended    time.Time       `json:"ended,omitzero"`
-	Wake     time.Time       `json:"wake,omitzero"`      // deadline, end of a sleep or next attempt
-	Since    time.Time       `json:"executing,omitzero"` // when the attempt began that is executing
-	Tried    time.Time       `json:"tried,omitzero"`     // end of the last attempt of an open step
-	Size     int             `json:"size"`               // of what is stored, in bytes
-	Value    json.RawMessage `json:"value,omitempty"`
-	Messages []messageView   `json:"messages,omitempty"` // that a receive has consumed
-	Run      string          `json:"run,omitempty"`      // of a child or an awaited run
-	Topic    string          `json:"topic,omitempty"`    // of an event
-	Event    string          `json:"event,omitempty"`    // its ID
-	Error    *failureView    `json:"error,omitempty"`    // of an open step: of its last attempt
-	Loop     *loopView       `json:"loop,omitempty"`     // of a loop, at its own location
-	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
-	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
+	api.Entry
 
-	born int64  // number of the completion before it
-	on   string // node that executes it, if it is executing
-}
-
-// messageView is a message as JSON.
-type messageView struct {
-	Name  string          `json:"name"`
-	Sent  time.Time       `json:"sent"`
-	Value json.RawMessage `json:"value,omitempty"`
-}
-
-// loopView is the progress of a loop as JSON.
-type loopView struct {
-	Completed int64 `json:"completed"` // iterations
-	Oldest    int64 `json:"oldest"`    // the first one whose history is kept
+	on string // node that executes it, if it is executing
 }
 
 // operationsOf reads the history of a run, in the order of locations.
@@ -59,36 +26,9 @@ func operationsOf(ctx context.Context, e *stet.Engine, runID string) ([]operatio
 	}
 	operations := make([]operation, len(entries))
 	for i := range entries {
-		operations[i] = viewEntry(&entries[i])
+		operations[i] = operation{Entry: *api.EntryOf(&entries[i])}
 	}
 	return operations, nil
-}
-
-func viewEntry(e *stet.HistoryEntry) operation {
-	o := operation{
-		Location: e.Location, Kind: e.Kind.String(), State: e.State.String(), Number: e.Number,
-		Attempts: e.Attempts, Started: e.Started, Ended: e.Ended, Wake: e.Wake, Size: e.Size,
-		Run: e.Run, Topic: e.Topic, Event: e.Event, Undoable: e.Owes, Undone: e.Undone, Since: e.Executing,
-		Tried: e.Tried, born: e.Born,
-	}
-	o.Value = valueJSON(e.Value().Bytes())
-	if stet.Unreadable(e.Value().Bytes()) != nil {
-		return o // the value says what is missing
-	}
-	messages, err := e.Messages()
-	for i := range messages {
-		m := &messages[i]
-		o.Messages = append(o.Messages, messageView{m.Name, m.Sent, valueJSON(m.Value.Bytes())})
-	}
-	if err == nil {
-		err = e.Err()
-	}
-	if err != nil {
-		o.Error = viewError(err)
-	} else if e.Loop != nil {
-		o.Loop = &loopView{e.Loop.Completed, e.Loop.Oldest}
-	}
-	return o
 }
 
 // result returns the outcome of the operation, or what it waits for, in one line.

@@ -29,8 +29,8 @@ func byTime(operations []operation) {
 		}
 		paths[o.Location] = append(paths[o.Location], o.Location)
 		for _, at := range paths[o.Location] {
-			if first, ok := born[at]; !ok || o.born < first {
-				born[at] = o.born
+			if first, ok := born[at]; !ok || o.Born < first {
+				born[at] = o.Born
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stet-run/stet/api"
 )
 
 // TestOperationsAreInOrder: indices, occurrences and iterations count by their value, and
@@ -15,8 +17,8 @@ func TestOperationsAreInOrder(t *testing.T) {
 		"v08", "v8", "v9",
 	}
 	operations := make([]operation, len(want))
-	for i, at := range rand.New(rand.NewPCG(1, 2)).Perm(len(want)) {
-		operations[i].Location = want[at]
+	for i, place := range rand.New(rand.NewPCG(1, 2)).Perm(len(want)) {
+		operations[i].Location = want[place]
 	}
 	byName(operations)
 	for i := range operations {
@@ -30,14 +32,14 @@ func TestOperationsAreInOrder(t *testing.T) {
 // by their places, and those of a branch together.
 func TestOperationsByTime(t *testing.T) {
 	want := []operation{
-		{Location: "reserve"}, {Location: "pack/[2]/pick", born: 1}, {Location: "pack/[2]/wrap", born: 4},
-		{Location: "pack/[10]/pick", born: 1}, {Location: "zip", born: 1},
-		{Location: "poll", born: 5}, {Location: "poll/~9/fetch", born: 7}, {Location: "poll/~10/fetch", born: 8},
-		{Location: "book carrier", born: 9}, {Location: "book carrier/undo", born: 12}, {Location: "late", born: 9},
+		at("reserve", 0), at("pack/[2]/pick", 1), at("pack/[2]/wrap", 4),
+		at("pack/[10]/pick", 1), at("zip", 1),
+		at("poll", 5), at("poll/~9/fetch", 7), at("poll/~10/fetch", 8),
+		at("book carrier", 9), at("book carrier/undo", 12), at("late", 9),
 	}
 	got := make([]operation, len(want))
-	for i, at := range rand.New(rand.NewPCG(1, 2)).Perm(len(want)) {
-		got[i] = want[at]
+	for i, place := range rand.New(rand.NewPCG(1, 2)).Perm(len(want)) {
+		got[i] = want[place]
 	}
 	byTime(got)
 	for i := range got {
@@ -48,7 +50,7 @@ func TestOperationsByTime(t *testing.T) {
 }
 
 func TestOperationsAsRecorded(t *testing.T) {
-	operations := []operation{{Location: "open"}, {Location: "b", Number: 10}, {Location: "a", Number: 9}}
+	operations := []operation{at("open", 0), completed("b", 10), completed("a", 9)}
 	asRecorded(operations)
 	order := make([]string, len(operations))
 	for i := range operations {
@@ -74,4 +76,14 @@ func FuzzCompareNatural(f *testing.F) {
 			t.Errorf("%q < %q < %q, and not the first before the last", a, b, c)
 		}
 	})
+}
+
+// at is an operation at a location, that was asked for after the completion with the number.
+func at(location string, born int64) operation {
+	return operation{Entry: api.Entry{Location: location, Born: born}}
+}
+
+// completed is an operation with its completion number.
+func completed(location string, number int64) operation {
+	return operation{Entry: api.Entry{Location: location, Number: number}}
 }

@@ -13,6 +13,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -158,12 +159,12 @@ func TestScreenDrawsInPlaceWhatFits(t *testing.T) {
 }
 
 func TestFailureIsPrintedWithAllItsCauses(t *testing.T) {
-	v := &failureView{
+	v := &api.Failure{
 		Message: "step pay failed after 3 attempts: boom", Code: "step", Attempts: 3,
-		Causes: []*failureView{
-			{Message: "busy", Causes: []*failureView{{Message: "line"}}},
-			{Message: "save: tx: closed", Causes: []*failureView{
-				{Message: "tx: closed", Causes: []*failureView{{Message: "closed"}, {Message: "gone", Causes: []*failureView{
+		Causes: []*api.Failure{
+			{Message: "busy", Causes: []*api.Failure{{Message: "line"}}},
+			{Message: "save: tx: closed", Causes: []*api.Failure{
+				{Message: "tx: closed", Causes: []*api.Failure{{Message: "closed"}, {Message: "gone", Causes: []*api.Failure{
 					{Message: "closed", Stack: "main.go:4"}, // says where
 				}}}},
 			}},
@@ -199,11 +200,11 @@ func TestValuesOfOtherFormatsAreNamed(t *testing.T) {
 		{"\x28\x00\x01", `"3 bytes of another format"`},
 		{"", `"0 bytes of another format"`},
 	} {
-		if got := string(valueJSON([]byte(c.stored))); got != c.want {
+		if got := string(api.Value([]byte(c.stored))); got != c.want {
 			t.Errorf("value %q: got %s, want %s", c.stored, got, c.want)
 		}
 	}
-	if got := valueJSON(nil); got != nil {
+	if got := api.Value(nil); got != nil {
 		t.Errorf("no value: got %s", got)
 	}
 }

@@ -48,28 +48,3 @@ func (f *policyFlags) options() (options []policyOption, err error) {
 	}
 	return options, nil
 }
-
-// policyView is a policy as JSON; nil: all is as defined.
-type policyView struct {
-	MaxRunTimeMS    int64  `json:"max_run_time_ms,omitempty"`   // -1: without limit
-	MaxSuspensionMS int64  `json:"max_suspension_ms,omitempty"` // -1: without limit
-	OnFailure       string `json:"on_failure,omitempty"`        // end or stall
-	OnBug           string `json:"on_bug,omitempty"`            // stall or fail
-}
-
-func viewPolicy(p stet.RunPolicy) *policyView {
-	if p == (stet.RunPolicy{}) {
-		return nil
-	}
-	ms := func(d time.Duration) int64 {
-		if d == stet.None {
-			return -1
-		}
-		return d.Milliseconds()
-	}
-	return &policyView{
-		MaxRunTimeMS: ms(p.MaxRunTime), MaxSuspensionMS: ms(p.MaxSuspension),
-		OnFailure: map[stet.OnFailure]string{stet.EndOnFailure: "end", stet.StallOnFailure: "stall"}[p.OnFailure],
-		OnBug:     map[stet.OnBug]string{stet.StallOnBug: "stall", stet.FailOnBug: "fail"}[p.OnBug],
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -237,8 +238,8 @@ type scheduleView struct {
 	Input     json.RawMessage `json:"input,omitempty"`
 	Tags      stet.Tags       `json:"tags,omitempty"`
 	Headers   stet.Headers    `json:"headers,omitempty"`
-	Queue     *queuePlaceView `json:"queue,omitempty"`
-	Policy    *policyView     `json:"policy,omitempty"`
+	Queue     *api.QueuePlace `json:"queue,omitempty"`
+	Policy    *api.Policy     `json:"policy,omitempty"`
 	Paused    bool            `json:"paused"`
 	PausedAt  *time.Time      `json:"paused_at,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
@@ -273,13 +274,13 @@ func viewSchedule(i *stet.ScheduleInfo, past bool) scheduleView {
 	v := scheduleView{
 		Name: i.Name, Workflow: i.Workflow, Cron: i.Schedule.Cron, Zone: i.Schedule.Zone,
 		EveryMS: i.Schedule.Every.Milliseconds(), OffsetMS: i.Schedule.Offset.Milliseconds(), Overlap: i.Schedule.Overlap,
-		Input: valueJSON(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
+		Input: api.Value(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
 		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
 		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered),
-		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped, Policy: viewPolicy(i.Policy),
+		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped, Policy: api.PolicyOf(i.Policy),
 	}
 	if q := i.OnQueue; q != nil {
-		v.Queue = &queuePlaceView{Name: q.Name, Key: q.Key, Priority: q.Priority}
+		v.Queue = &api.QueuePlace{Name: q.Name, Key: q.Key, Priority: q.Priority}
 	}
 	if i.Schedule.CatchUp != stet.None {
 		ms := i.Schedule.CatchUp.Milliseconds()
@@ -404,7 +405,7 @@ func (sc scheduleCommands) show(i *stet.ScheduleInfo) error {
 	if text := i.Policy.String(); text != "" {
 		g.add("policy", text)
 	}
-	g.add("input", short(string(valueJSON(i.Input)), 60))
+	g.add("input", short(string(api.Value(i.Input)), 60))
 	if i.Schedule.Paused {
 		reason := ""
 		if i.PauseReason != "" {

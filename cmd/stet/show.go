@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -196,7 +197,7 @@ func viewFeeds(feeds []store.Feed) (values []valueView, streams []streamView) {
 		if f.Stream {
 			streams = append(streams, streamView{f.Name, f.At.Time(), f.Last})
 		} else {
-			values = append(values, valueView{f.Name, f.At.Time(), f.Last, valueJSON(f.Value)})
+			values = append(values, valueView{f.Name, f.At.Time(), f.Last, api.Value(f.Value)})
 		}
 	}
 	return values, streams
@@ -234,7 +235,7 @@ func (it *story) view() any {
 		audit[i] = auditView{x.Time.Time(), x.Who, x.Verb, x.Why, x.Detail}
 	}
 	return struct {
-		*runView
+		*api.Run
 		Owner      string       `json:"owner"`
 		Lacks      string       `json:"lacks,omitempty"` // what it needs that no process has
 		Inbox      []inboxView  `json:"inbox,omitempty"`
@@ -243,7 +244,7 @@ func (it *story) view() any {
 		Operations []operation  `json:"operations"`
 		Audit      []auditView  `json:"audit,omitempty"`
 	}{
-		viewOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
+		api.RunOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
 		inbox, values, streams, it.operations, audit,
 	}
 }
@@ -265,7 +266,7 @@ func (rc runCommands) tell(it *story, width int) error {
 			return err
 		}
 	}
-	failure := viewOf(it.info).Error
+	failure := api.RunOf(it.info).Error
 	if failure == nil {
 		return nil
 	}
@@ -373,13 +374,13 @@ func (it *story) facts(width int) *grid {
 		if f := &it.feeds[i]; f.Stream {
 			fact("stream", printable(fmt.Sprintf("%s, %d items, the last one %s", f.Name, f.Last, moment(f.At))))
 		} else {
-			fact("value", printable(f.Name)+" "+short(string(valueJSON(f.Value)), width)+", set "+moment(f.At))
+			fact("value", printable(f.Name)+" "+short(string(api.Value(f.Value)), width)+", set "+moment(f.At))
 		}
 	}
-	fact("input", short(string(valueJSON(info.Input.Bytes())), width))
+	fact("input", short(string(api.Value(info.Input.Bytes())), width))
 	fact("input size", amount(info.InputSize))
 	if info.Status == store.Succeeded {
-		fact("result", short(string(valueJSON(info.Output.Bytes())), width))
+		fact("result", short(string(api.Value(info.Output.Bytes())), width))
 		fact("result size", amount(info.OutputSize))
 	}
 	g.style = func(row, column int) lipgloss.Style {

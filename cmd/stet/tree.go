@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -57,7 +58,7 @@ them.`,
 
 // family is a run with its children, oldest first.
 type family struct {
-	*runView
+	*api.Run
 	// Place is where the parent has started the run; "detached" if nobody awaits it
 	// there. Of the run that was asked for it is empty.
 	Place    string    `json:"place,omitempty"`
@@ -70,7 +71,7 @@ const detached = "detached"
 
 // familyOf reads the children of a run, and theirs.
 func familyOf(ctx context.Context, e *stet.Engine, info *stet.RunInfo) (*family, error) {
-	f := &family{runView: viewOf(info), info: info}
+	f := &family{Run: api.RunOf(info), info: info}
 	filter := store.Filter{Parent: info.Number, Limit: store.MaxPage, Values: true}
 	for {
 		children, next, err := e.Runs().List(ctx, filter)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -75,11 +76,11 @@ func (rc runCommands) wait(ctx context.Context, e *stet.Engine, id string) error
 	}
 	switch {
 	case rc.output == formJSON:
-		err = rc.json(viewOf(info))
+		err = rc.json(api.RunOf(info))
 	case rc.output == formIDs:
 		err = rc.id(info.ID)
 	case info.Status == store.Succeeded:
-		result := valueJSON(info.Output.Bytes())
+		result := api.Value(info.Output.Bytes())
 		if result == nil {
 			result = []byte("null")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -217,7 +218,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 		}
 		w.shown[info.ID] = line
 		if w.output == formJSON {
-			err = w.json(viewOf(info))
+			err = w.json(api.RunOf(info))
 		} else {
 			err = w.line(at, line)
 		}

@@ -1,0 +1,30 @@
+package api
+
+import "time"
+
+// Info says what a server serves, and who the caller is for it.
+type Info struct {
+	Version   string    `json:"version"` // of stet
+	Store     Store     `json:"store"`
+	Identity  Identity  `json:"identity"`
+	Workflows []string  `json:"workflows,omitempty"` // that a node has ever registered
+	Now       time.Time `json:"now"`                 // by the store's clock
+}
+
+// Store describes a store.
+type Store struct {
+	ID      string `json:"id"`
+	Kind    string `json:"kind"` // memory, sqlite, postgres or redis
+	Schema  int    `json:"schema"`
+	Slots   int    `json:"slots"`
+	Durable string `json:"durable"` // what survives, and what can be lost
+}
+
+// Identity is who makes a request.
+type Identity struct {
+	Name      string   `json:"name"`
+	Role      string   `json:"role"`                // viewer, caller, operator or admin
+	Rights    []string `json:"rights"`              // read, values, call, operate, admin
+	Workflows []string `json:"workflows,omitempty"` // that it is limited to; none: no limit
+	Named     []string `json:"named,omitempty"`     // topics, queues and schedules within the limit
+}

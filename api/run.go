@@ -1,0 +1,156 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// Run is how a run stands.
+type Run struct {
+	ID          string          `json:"id"`
+	Number      store.RunNo     `json:"number"`
+	Workflow    string          `json:"workflow"`
+	Status      store.Status    `json:"status"`
+	Marks       string          `json:"marks,omitempty"` // separated by commas: paused, cancelling, …
+	Incarnation int             `json:"incarnation,omitempty"`
+	Generation  int             `json:"generation,omitempty"`
+	Build       string          `json:"build,omitempty"`
+	Parent      store.RunNo     `json:"parent,omitempty"`
+	ParentID    string          `json:"parent_id,omitempty"`
+	Created     time.Time       `json:"created"`
+	Started     time.Time       `json:"started,omitzero"`
+	Ended       time.Time       `json:"ended,omitzero"`
+	WakeAt      time.Time       `json:"wake_at,omitzero"`
+	Input       json.RawMessage `json:"input,omitempty"`
+	Output      json.RawMessage `json:"output,omitempty"`
+	Error       *Failure        `json:"error,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Cause       stet.Cause      `json:"cause,omitempty"` // of a stalled run
+	Owed        []string        `json:"owed,omitempty"`  // steps that a cancelled run has not undone
+	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
+	Tags        stet.Tags       `json:"tags,omitempty"`
+	Headers     stet.Headers    `json:"headers,omitempty"`
+	Policy      *Policy         `json:"policy,omitempty"` // that its start has given it
+	Queue       *QueuePlace     `json:"queue,omitempty"`
+}
+
+// QueuePlace is where a run stands in its queue.
+type QueuePlace struct {
+	Name     string `json:"name"`
+	Key      string `json:"key,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	Waits    bool   `json:"waits,omitempty"`
+	Holds    bool   `json:"holds,omitempty"`
+}
+
+// Policy is what a start, or a schedule, says of its runs in place of the definition.
+type Policy struct {
+	MaxRunTimeMS    int64  `json:"max_run_time_ms,omitempty"`   // -1: without limit
+	MaxSuspensionMS int64  `json:"max_suspension_ms,omitempty"` // -1: without limit
+	OnFailure       string `json:"on_failure,omitempty"`        // end or stall
+	OnBug           string `json:"on_bug,omitempty"`            // stall or fail
+}
+
+// PolicyOf returns the form of a policy, nil if it leaves all as it is defined.
+func PolicyOf(p stet.RunPolicy) *Policy {
+	if p == (stet.RunPolicy{}) {
+		return nil
+	}
+	ms := func(d time.Duration) int64 {
+		if d == stet.None {
+			return -1
+		}
+		return d.Milliseconds()
+	}
+	return &Policy{
+		MaxRunTimeMS: ms(p.MaxRunTime), MaxSuspensionMS: ms(p.MaxSuspension),
+		OnFailure: map[stet.OnFailure]string{stet.EndOnFailure: "end", stet.StallOnFailure: "stall"}[p.OnFailure],
+		OnBug:     map[stet.OnBug]string{stet.StallOnBug: "stall", stet.FailOnBug: "fail"}[p.OnBug],
+	}
+}
+
+// RunOf returns the form of a run. Input, output, error and waits are there if it was read
+// with values.
+func RunOf(info *stet.RunInfo) *Run {
+	v := &Run{
+		ID: info.ID, Number: info.Number, Workflow: info.Workflow, Status: info.Status, Marks: info.Marks.String(),
+		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build,
+		Parent: info.Parent, ParentID: info.ParentID,
+		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
+		Input: Value(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, WaitsFor: info.WaitsFor,
+		Headers: info.Headers, Tags: info.Tags, Policy: PolicyOf(info.Policy),
+	}
+	if q := info.OnQueue; q != nil {
+		v.Queue = &QueuePlace{q.Name, q.Key, q.Priority, q.Waits, q.Holds}
+	}
+	switch info.Status {
+	case store.Succeeded:
+		v.Output = Value(info.Output.Bytes())
+	case store.Cancelled:
+		if e := (*stet.RunError)(nil); errors.As(info.Err, &e) {
+			v.Owed = e.Owed
+		}
+	}
+	v.Error = RunFailure(info)
+	return v
+}
+
+// RunFailure returns the failure with which a run has ended or stalled, or nil.
+func RunFailure(info *stet.RunInfo) *Failure {
+	if info.Status == store.Succeeded || info.Err == nil {
+		return nil
+	}
+	if missing := stet.Unreadable(info.Output.Bytes()); missing != nil {
+		return FailureOf(missing)
+	}
+	failure := (*stet.FailureRecord)(nil)
+	if info.Status == store.Failed || errors.As(info.Err, &failure) {
+		return FailureOf(info.Err)
+	}
+	return nil
+}
+
+// Edit edits what only readers of values may see: input, output, headers, and the texts of
+// the error and of the reason, which may quote it.
+func (r *Run) Edit(e Editor) {
+	e.value(&r.Input)
+	e.value(&r.Output)
+	e.headers(&r.Headers)
+	r.Error.Edit(e)
+	e.text(&r.Reason)
+}
+
+// Runs is a page of runs.
+type Runs struct {
+	Runs []*Run `json:"runs"`
+	// Next is the cursor of the next page; "": this is the last.
+	Next string `json:"next,omitempty"`
+}
+
+// Count is how many runs of a workflow, with a status, match.
+type Count struct {
+	Workflow string       `json:"workflow"`
+	Status   store.Status `json:"status"`
+	Runs     int64        `json:"runs"`
+}
+
+// CountOf returns the form of a tally.
+func CountOf(t store.Tally) Count { return Count{t.Workflow, t.Status, t.Runs} }
+
+// Tally is a number of runs, by status or by workflow.
+type Tally struct {
+	Workflow string `json:"workflow,omitempty"`
+	Status   string `json:"status,omitempty"`
+	Runs     int64  `json:"runs"`
+	// More says that there are more than Runs: counting has ended there.
+	More bool `json:"more,omitempty"`
+}
+
+// Counts is the answer to a question for numbers of runs.
+type Counts struct {
+	Counts []Tally `json:"counts"`
+}
