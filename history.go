@@ -3,6 +3,7 @@ package stet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/internal/history"
@@ -235,6 +236,9 @@ type HistoryQuery struct {
 	Values bool   // with values
 	After  string // only locations after this one, as HistoryEntry.Location gives it
 	Limit  int    // at most so many; 0: all
+	// At selects exactly the entries at these locations, as HistoryEntry.Location gives them;
+	// nil: all. Where nothing is recorded, nothing is returned.
+	At []string
 }
 
 // History returns what is recorded of a run, in the order of locations: names
@@ -256,7 +260,22 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Hist
 		}
 		query.After = string(after)
 	}
-	if q.Limit > 0 {
+	wanted := map[string]bool{}
+	for _, text := range q.At {
+		at, err := location.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("history of run %q: At: %w: %w", runID, err, ErrInvalid)
+		}
+		wanted[string(at)] = true
+		query.Locs = append(query.Locs, string(at), string(history.UndoOf(at)))
+	}
+	if q.At != nil {
+		query.Limit = 0 // what is read beside them does not count
+		if len(wanted) == 0 {
+			return nil, nil
+		}
+	}
+	if query.Limit > 0 {
 		query.Limit++ // a compensation stands directly behind its step
 	}
 	recorded, err := r.engine.store.History(ctx, query)
@@ -268,6 +287,9 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Hist
 		if s := &recorded[i]; s.Kind.Undoes() && s.State == store.Done {
 			undone[s.Loc] = true
 		}
+	}
+	if q.At != nil {
+		recorded = slices.DeleteFunc(recorded, func(s store.Entry) bool { return !wanted[s.Loc] })
 	}
 	if q.Limit > 0 {
 		recorded = recorded[:min(q.Limit, len(recorded))]

@@ -16,7 +16,8 @@ import (
 // signature, field or method names a type of another module or of a package
 // under internal, so that their libraries can change without breaking importers.
 func TestSignatures(t *testing.T) {
-	public := []string{module, module + "/store", module + "/store/memory", module + "/store/sqlite", module + "/stettest"}
+	public := []string{module, module + "/store", module + "/store/memory", module + "/store/sqlite", module + "/stettest",
+		module + "/api", module + "/server", module + "/server/access", module + "/server/ui"}
 	packages := loadTypes(t, public...)
 	for _, path := range public {
 		for _, foreign := range foreignTypes(packages[path], func(p string) bool {

@@ -1,0 +1,141 @@
+// Package resources has the functions of the HTTP API's endpoints, and the table of them.
+// Each takes what a request says, asks the View of the identity, and returns what package
+// api has for it. None of them looks at rights: the table says which right a row needs.
+package resources
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/store"
+)
+
+// Server is what the endpoints work on.
+type Server struct {
+	Engine *stet.Engine
+}
+
+// Table returns all endpoints.
+func (s *Server) Table() []endpoint.Endpoint {
+	const get = "GET"
+	return []endpoint.Endpoint{
+		endpoint.New(get, "info", access.Read, s.info, "the store, the version, who I am and what I may"),
+		endpoint.New(get, "errors", access.Read, s.errors, "the codes of errors and what they mean"),
+		endpoint.New(get, "runs", access.Read, s.listRuns, "a page of the runs that match, newest first").IsHeavy(),
+		endpoint.New(get, "counts", access.Read, s.countRuns, "how many runs match, by workflow and status").IsHeavy(),
+		endpoint.New(get, "runs/{id}", access.Read, s.getRun, "how a run stands"),
+		endpoint.New(get, "runs/{id}/history", access.Read, s.history, "what is recorded of the run's operations"),
+	}
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, stet.ErrInvalid)...)
+}
+
+// limit returns how many rows a page has.
+func limit(asked, usual, most int) (int, error) {
+	switch {
+	case asked == 0:
+		return usual, nil
+	case asked < 0 || asked > most:
+		return 0, invalid("limit: expected 1 to %d, found %d", most, asked)
+	}
+	return asked, nil
+}
+
+// withValues reads the parameter values.
+func withValues(text string) (bool, error) {
+	switch text {
+	case "", "all":
+		return true, nil
+	case "none":
+		return false, nil
+	}
+	return false, invalid("values: expected none or all, found %.100q", text)
+}
+
+// bound seals cursors of a store, so that one is of use for its own question only: the same
+// list, query and order, by an identity with the same limit.
+type bound string
+
+func binding(list, query, order string, who *access.Identity) bound {
+	workflows := slices.Sorted(slices.Values(who.Workflows))
+	return bound(strings.Join(append([]string{list, query, order}, workflows...), "\x00"))
+}
+
+const sumLength = 8
+
+func (b bound) sum(cursor string) []byte {
+	sum := sha256.Sum256([]byte(string(b) + "\x00\x00" + cursor))
+	return sum[:sumLength]
+}
+
+func (b bound) seal(cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(append(b.sum(cursor), cursor...))
+}
+
+func (b bound) open(sealed string) (string, error) {
+	if sealed == "" {
+		return "", nil
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil || len(data) <= sumLength || string(b.sum(string(data[sumLength:]))) != string(data[:sumLength]) {
+		return "", fmt.Errorf("cursor: expected next of a page of this very list and query: %w", store.ErrBadCursor)
+	}
+	return string(data[sumLength:]), nil
+}
+
+type nothing struct{}
+
+func (s *Server) errors(context.Context, *endpoint.Call, nothing) (api.Errors, error) {
+	return api.AllErrors(), nil
+}
+
+func (s *Server) info(ctx context.Context, c *endpoint.Call, _ nothing) (*api.Info, error) {
+	d, err := s.Engine.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := api.Identity{Name: c.Who.Name, Role: string(c.Who.Role), Workflows: c.Who.Workflows, Named: c.Who.Named}
+	for _, right := range []access.Right{access.Read, access.Values, access.Call, access.Operate, access.Admin} {
+		if c.Who.Role.May(right) {
+			who.Rights = append(who.Rights, right.String())
+		}
+	}
+	info := &api.Info{Version: version(), Identity: who, Now: d.Now.Time(), Store: api.Store{
+		ID: d.ID, Kind: d.Kind, Schema: d.Schema, Slots: d.Slots, Durable: d.Durable,
+	}}
+	for _, name := range d.Workflows {
+		if c.Who.Sees(name) && !store.IsEntity(name) {
+			info.Workflows = append(info.Workflows, name)
+		}
+	}
+	return info, nil
+}
+
+// version returns the version of the module that this package is part of.
+func version() string {
+	const module = "github.com/stet-run/stet"
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(build.Deps, &build.Main) {
+		if m.Path == module && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}

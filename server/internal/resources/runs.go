@@ -1,0 +1,153 @@
+package resources
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/store"
+)
+
+// maxRuns bounds a page of runs with their values.
+const maxRuns = 1000
+
+type listRuns struct {
+	Query  string `query:"query" doc:"filter, as stet ls takes it; empty: all runs"`
+	Limit  int    `query:"limit" doc:"runs in a page, up to 1000; default 100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+	Order  string `query:"order" doc:"created (the default): newest first"`
+	Values string `query:"values" doc:"none leaves inputs, outputs, errors and waits out"`
+}
+
+func (s *Server) listRuns(ctx context.Context, c *endpoint.Call, in listRuns) (*api.Runs, error) {
+	if in.Order != "" && in.Order != "created" {
+		return nil, invalid("order: expected created, found %.100q", in.Order)
+	}
+	f, err := s.filter(ctx, c, in.Query)
+	if err != nil {
+		return nil, err
+	}
+	if f.Limit, err = limit(in.Limit, store.DefaultPage, maxRuns); err != nil {
+		return nil, err
+	}
+	if f.Values, err = withValues(in.Values); err != nil {
+		return nil, err
+	}
+	bound := binding("runs", in.Query, in.Order, c.Who)
+	if f.Cursor, err = bound.open(in.Cursor); err != nil {
+		return nil, err
+	}
+	runs, next, err := c.View.Runs(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if runs == nil {
+		runs = []*api.Run{}
+	}
+	return &api.Runs{Runs: runs, Next: bound.seal(next)}, nil
+}
+
+// filter reads a query as the command line does.
+func (s *Server) filter(_ context.Context, _ *endpoint.Call, query string) (store.Filter, error) {
+	f, err := store.ParseFilter(query)
+	if err != nil {
+		return f, fmt.Errorf("query: %w", err)
+	}
+	return f, nil
+}
+
+type countRuns struct {
+	Query string `query:"query" doc:"filter, as stet ls takes it; empty: all runs"`
+	By    string `query:"by" doc:"status or workflow; default: both"`
+	Exact bool   `query:"exact" doc:"count all; otherwise counting ends at some number"`
+}
+
+func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) (*api.Counts, error) {
+	f, err := s.filter(ctx, c, in.Query)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{"", "status", "workflow"}, in.By) {
+		return nil, invalid("by: expected status or workflow, found %.100q", in.By)
+	}
+	tallies, err := c.View.Count(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	counts := []api.Tally{}
+	for _, t := range tallies {
+		row := api.Tally{Workflow: t.Workflow, Status: t.Status.String(), Runs: t.Runs}
+		switch in.By {
+		case "status":
+			row.Workflow = ""
+		case "workflow":
+			row.Status = ""
+		}
+		same := func(o api.Tally) bool { return o.Workflow == row.Workflow && o.Status == row.Status }
+		if i := slices.IndexFunc(counts, same); i >= 0 {
+			counts[i].Runs += row.Runs
+			continue
+		}
+		counts = append(counts, row)
+	}
+	slices.SortFunc(counts, func(a, b api.Tally) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	return &api.Counts{Counts: counts}, nil
+}
+
+type oneRun struct {
+	ID string `path:"id" doc:"the run's ID; ~ and base64url if it has unusual bytes"`
+}
+
+func (s *Server) getRun(ctx context.Context, c *endpoint.Call, in oneRun) (*api.Run, error) {
+	return c.View.Run(ctx, in.ID)
+}
+
+const (
+	maxEntries   = 2000
+	maxLocations = 100
+)
+
+type history struct {
+	oneRun
+	After  string   `query:"after" doc:"only locations after this one"`
+	Limit  int      `query:"limit" doc:"entries in a page, up to 2000, which is the default"`
+	Above  int64    `query:"above" doc:"only entries with a higher number, or without one"`
+	Values string   `query:"values" doc:"none leaves values out"`
+	At     []string `query:"at" doc:"exactly the entries at these locations, up to 100, with values"`
+}
+
+func (s *Server) history(ctx context.Context, c *endpoint.Call, in history) (*api.History, error) {
+	q := stet.HistoryQuery{After: in.After, At: in.At}
+	var err error
+	if q.Values, err = withValues(in.Values); err != nil {
+		return nil, err
+	}
+	if len(in.At) > maxLocations {
+		return nil, invalid("at: expected at most %d locations, found %d", maxLocations, len(in.At))
+	}
+	size, err := limit(in.Limit, maxEntries, maxEntries)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit = size + 1
+	entries, err := c.View.History(ctx, in.ID, q)
+	if err != nil {
+		return nil, err
+	}
+	page := &api.History{Entries: entries}
+	if len(entries) > size {
+		page.Entries, page.Next = entries[:size], entries[size-1].Location
+	}
+	if in.Above > 0 {
+		page.Entries = slices.DeleteFunc(page.Entries, func(e *api.Entry) bool {
+			return e.Number > 0 && e.Number <= in.Above
+		})
+	}
+	return page, nil
+}

@@ -1,0 +1,272 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server"
+	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// world is a server of a store on which an engine works.
+type world struct {
+	t       *testing.T
+	engine  *stet.Engine
+	store   store.Store
+	handler http.Handler
+	// stop ends the engine and waits for it.
+	stop func()
+}
+
+var (
+	order = stet.Define("order", func(ctx stet.Context, sku string) (string, error) {
+		if err := stet.SetTags(ctx, stet.Tags{"sku": sku}); err != nil {
+			return "", err
+		}
+		paid, err := stet.Step(ctx, "charge", func(context.Context) (string, error) { return "paid " + sku, nil })
+		if err != nil {
+			return "", err
+		}
+		who, err := stet.Message[string]("approved").Receive(ctx)
+		return paid + " by " + who, err
+	})
+	broken = stet.Define("broken", func(ctx stet.Context, _ string) (string, error) {
+		return stet.Step(ctx, "charge", func(context.Context) (string, error) {
+			return "", stet.Permanent(errors.New("secret card declined"))
+		})
+	})
+)
+
+// identities are those that a test's credentials name.
+var identities = map[string]*access.Identity{
+	"viewer":   {Name: "vera", Role: access.Viewer},
+	"caller":   {Name: "carl", Role: access.Caller},
+	"operator": {Name: "olga", Role: access.Operator},
+	"admin":    {Name: "ada", Role: access.Administrator},
+	"limited":  {Name: "lina", Role: access.Administrator, Workflows: []string{"order"}, Named: []string{"topic:jobs"}},
+}
+
+// byName knows the credentials "Bearer NAME".
+func byName(r *http.Request) (*access.Identity, error) {
+	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch who := identities[name]; {
+	case !ok:
+		return nil, nil
+	case who != nil:
+		return who, nil
+	}
+	return nil, access.ErrDenied
+}
+
+// newWorld returns a world on a store in memory. Its engine executes if run is true.
+func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
+	t.Helper()
+	s := memory.New()
+	t.Cleanup(func() { _ = s.Close() })
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{order, broken}, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, engine: e, store: s, stop: func() {}}
+	if run {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		stopped := false
+		w.stop = func() {
+			if cancel(); !stopped {
+				stopped = true
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		t.Cleanup(w.stop)
+	}
+	o := server.Options{Access: []access.Authenticator{server.Func(byName)}, Logger: quiet(), Rate: stet.None}
+	for _, c := range change {
+		c(&o)
+	}
+	if w.handler, err = server.New(e, o); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// do makes a request as one of the identities; "" is none. The body is JSON if it is no text.
+func (w *world) do(who, method, path string, body any, headers ...string) *http.Response {
+	w.t.Helper()
+	var content io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		content = strings.NewReader(b)
+	default:
+		data, err := json.Marshal(b)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		content = bytes.NewReader(data)
+	}
+	r := httptest.NewRequest(method, "/api/v1/"+path, content)
+	if content != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if who != "" {
+		r.Header.Set("Authorization", "Bearer "+who)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	w.handler.ServeHTTP(rec, r)
+	return rec.Result()
+}
+
+// get reads an answer of the status into a value.
+func (w *world) get(who, path string, into any) *http.Response {
+	w.t.Helper()
+	return w.ask(who, http.MethodGet, path, nil, http.StatusOK, into)
+}
+
+func (w *world) ask(
+	who, method, path string, body any, status int, into any, headers ...string,
+) *http.Response {
+	w.t.Helper()
+	r := w.do(who, method, path, body, headers...)
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if r.StatusCode != status {
+		w.t.Fatalf("%s %s as %q: expected status %d, found %d: %s", method, path, who, status, r.StatusCode, data)
+	}
+	if into != nil {
+		if err := json.Unmarshal(data, into); err != nil {
+			w.t.Fatalf("%s %s: %v: %s", method, path, err, data)
+		}
+	}
+	return r
+}
+
+// refused makes a request that must be refused with the code.
+func (w *world) refused(who, method, path string, body any, code string, headers ...string) *api.Problem {
+	w.t.Helper()
+	r := w.do(who, method, path, body, headers...)
+	var p api.Problem
+	if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
+		w.t.Fatalf("%s %s: status %d: %v", method, path, r.StatusCode, err)
+	}
+	switch {
+	case p.Code != code || p.Status != r.StatusCode || p.RequestID == "":
+		w.t.Fatalf("%s %s as %q: expected %s, found %d %+v", method, path, who, code, r.StatusCode, p)
+	case r.Header.Get("Content-Type") != "application/problem+json":
+		w.t.Errorf("%s %s: a problem of type %s", method, path, r.Header.Get("Content-Type"))
+	}
+	return &p
+}
+
+// started starts a run and waits until it waits for its message, or has ended.
+func (w *world) started(workflow, id, input string) {
+	w.t.Helper()
+	definition := map[string]*stet.Workflow[string, string]{"order": order, "broken": broken}[workflow]
+	if _, err := definition.Start(w.t.Context(), w.engine, input, stet.ID(id)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestReads: what the API answers is what the engine says.
+func TestReads(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("order", "o-1", "apple")
+	w.started("broken", "b-1", "pear")
+	if _, err := w.engine.Runs().Wait(t.Context(), "b-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stet.Message[string]("approved").Send(t.Context(), w.engine, "o-1", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.engine.Runs().Wait(t.Context(), "o-1"); err != nil {
+		t.Fatal(err)
+	}
+	var run api.Run
+	w.get("operator", "runs/o-1", &run)
+	if run.Status != store.Succeeded || string(run.Output) != `"paid apple by ann"` || run.Tags["sku"] != "apple" {
+		t.Errorf("the run: %+v", run)
+	}
+	var list api.Runs
+	w.get("operator", "runs?query=workflow%3Dbroken", &list)
+	if len(list.Runs) != 1 || list.Runs[0].ID != "b-1" || list.Runs[0].Error == nil ||
+		!strings.Contains(list.Runs[0].Error.Message, "secret card declined") {
+		t.Errorf("the list: %+v", list)
+	}
+	var counts api.Counts
+	w.get("viewer", "counts?by=status", &counts)
+	if len(counts.Counts) != 2 || counts.Counts[0].Status != "failed" || counts.Counts[0].Runs != 1 {
+		t.Errorf("the counts: %+v", counts)
+	}
+	var entries api.History
+	w.get("operator", "runs/o-1/history", &entries)
+	if len(entries.Entries) != 2 || string(entries.Entries[1].Value) != `"paid apple"` {
+		t.Errorf("the history: %+v", entries)
+	}
+	w.get("operator", "runs/o-1/history?at=charge", &entries)
+	if len(entries.Entries) != 1 || entries.Entries[0].Location != "charge" {
+		t.Errorf("the entries at a location: %+v", entries)
+	}
+	w.get("operator", "runs/o-1/history?limit=1", &entries)
+	if len(entries.Entries) != 1 || entries.Next == "" {
+		t.Errorf("the first page: %+v", entries)
+	}
+	w.get("operator", "runs/o-1/history?limit=1&after="+entries.Next, &entries)
+	if len(entries.Entries) != 1 || entries.Entries[0].Location != "charge" {
+		t.Errorf("the second page: %+v", entries)
+	}
+	var info api.Info
+	w.get("caller", "info", &info)
+	if info.Store.Kind != "memory" || info.Identity.Name != "carl" ||
+		strings.Join(info.Identity.Rights, " ") != "read call" {
+		t.Errorf("info: %+v", info)
+	}
+	w.refused("viewer", "GET", "runs/o-2", nil, "not_found")
+	w.refused("viewer", "GET", "runs?query=nonsense", nil, "invalid")
+	w.refused("viewer", "GET", "runs?colour=red", nil, "invalid")
+	w.refused("viewer", "GET", "runs?limit=5000", nil, "invalid")
+	w.refused("viewer", "GET", "nowhere", nil, "no_endpoint")
+	w.refused("viewer", "DELETE", "counts", nil, "method_not_allowed")
+}
+
+// TestValuesAreRedacted: who may not read values sees none of them, wherever they stand.
+func TestValuesAreRedacted(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("broken", "b-1", "secret pear")
+	if _, err := w.engine.Runs().Wait(t.Context(), "b-1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"runs", "runs/b-1", "runs/b-1/history", "runs/b-1/history?at=charge"} {
+		for _, who := range []string{"viewer", "caller"} {
+			text, err := io.ReadAll(w.do(who, "GET", path, nil).Body)
+			if err != nil || bytes.Contains(text, []byte("secret")) || !bytes.Contains(text, []byte("redacted")) {
+				t.Errorf("%s sees at %s: %v %s", who, path, err, text)
+			}
+		}
+		text, err := io.ReadAll(w.do("operator", "GET", path, nil).Body)
+		if err != nil || !bytes.Contains(text, []byte("secret")) {
+			t.Errorf("an operator does not see at %s: %v %s", path, err, text)
+		}
+	}
+}
