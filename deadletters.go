@@ -16,14 +16,31 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// DiscardDeadLetters drops messages that a run has not received by its end, and those
-// that arrive for an earlier incarnation. Without it they are kept as dead letters as
-// long as the run is.
-func DiscardDeadLetters() DefineOption { return discardDeadLetters{} }
+// DiscardDeadLetters drops what a run has not received by its end, and what arrives for an
+// earlier incarnation. Without it these are kept as dead letters as long as the run is.
+//
+// Given kinds of messages, of which there may be 100, it drops messages of these kinds
+// alone: a tick that nobody has received is worth nothing, a payment is. It may be given
+// several times. What a run has refused, because it has expired or does not decode, is
+// kept all the same.
+func DiscardDeadLetters(of ...MessageKind) DefineOption { return discardDeadLetters(of) }
 
-type discardDeadLetters struct{}
+// MessageKind is a Message of any type.
+type MessageKind interface{ messageName() string }
 
-func (discardDeadLetters) applyDefine(o *defineOptions) { o.discard = true }
+func (m Message[T]) messageName() string { return string(m) }
+
+type discardDeadLetters []MessageKind
+
+func (d discardDeadLetters) applyDefine(o *defineOptions) {
+	o.discard = o.discard || len(d) == 0
+	for _, kind := range d {
+		if kind == nil {
+			panic("stet: DiscardDeadLetters: a kind of messages is nil")
+		}
+		o.discardNames = append(o.discardNames, kind.messageName())
+	}
+}
 
 // DeadLetters are the dead letters of an engine's store. Safe for concurrent use.
 type DeadLetters struct{ engine *Engine }

@@ -47,6 +47,7 @@ type defineOptions struct {
 	pauseAfter    int
 	idFrom        any // func(In) string
 	discard       bool
+	discardNames  []string // of messages
 	undoOn        UndoOn
 	onFailure     OnFailure
 	onBug         OnBug
@@ -162,7 +163,8 @@ func (d *definition) workflow(e *Engine) engine.Workflow {
 		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0,
 		StallFailed: onFailure == StallOnFailure, FailBugs: onBug == FailOnBug,
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
-		PauseAfter: max(d.options.pauseAfter, 0), Discard: d.options.discard,
+		PauseAfter: max(d.options.pauseAfter, 0),
+		Discard:    d.options.discard, DiscardNames: d.options.discardNames,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure) {
 			return d.code(d.environment(e, run))
 		},

@@ -513,6 +513,15 @@ func checkDefinitions(definitions []Definition) []error {
 				problems = append(problems, fmt.Errorf("config: workflow %q: %w", in.name, err))
 			}
 		}
+		if n := len(in.options.discardNames); n > store.MaxDiscardNames {
+			problems = append(problems, fmt.Errorf("config: workflow %q: DiscardDeadLetters: expected at most %d kinds of "+
+				"messages, found %d: %w", in.name, store.MaxDiscardNames, n, ErrInvalid))
+		}
+		for _, name := range in.options.discardNames {
+			if err := checkName("message", name); err != nil {
+				problems = append(problems, fmt.Errorf("config: workflow %q: DiscardDeadLetters: %w", in.name, err))
+			}
+		}
 		if in.options.maxRunTime < None || in.options.maxSuspension < None {
 			problems = append(problems, fmt.Errorf("config: workflow %q: expected durations that are positive for MaxRunTime "+
 				"and MaxSuspension: %w", in.name, ErrInvalid))

@@ -53,6 +53,35 @@ func ExampleEngine_DeadLetters() {
 	// left to remove: 0 <nil>
 }
 
+// What becomes of messages that a run has not received by its end may differ by their kind.
+func ExampleDiscardDeadLetters() {
+	position, payment := stet.Message[int]("position"), stet.Message[int]("payment")
+	trip := stet.Define("trip", func(ctx stet.Context, _ int) (int, error) { return position.Receive(ctx) },
+		stet.DiscardDeadLetters(position)) // the last positions are of no use, a payment is
+	engine, stop := background(trip)
+	defer stop()
+	ctx := context.Background()
+
+	run, err := trip.Start(ctx, engine, 0, stet.ID("trip-1"), stet.FirstMessage(position, 1),
+		stet.FirstMessage(position, 2), stet.FirstMessage(payment, 30))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.Wait(ctx))
+	letters, _, err := engine.DeadLetters().List(ctx, store.DeadFilter{RunIDs: []string{"trip-1"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range letters {
+		fmt.Println("kept:", l.Name)
+	}
+	// Output:
+	// 1 <nil>
+	// kept: payment
+}
+
 // A message that is of no use tomorrow expires: a run that comes to it too late waits for
 // the next one.
 func ExampleExpiresIn() {

@@ -111,7 +111,8 @@
 //
 // Law 23. From its acceptance on, an item is exactly one of new, seen, consumed and dead.
 //   - A turn that ends its run makes dead letters of all its new and seen items that can
-//     be dead, in the same act; with Discard it consumes them instead.
+//     be dead, in the same act; with Discard it consumes them instead, with DiscardNames
+//     the messages of these names.
 //   - A turn that returns an item to a run that has ended, and stays so, returns a dead
 //     letter.
 //   - A turn that takes up an ended run makes its dead letters new, except those for an

@@ -99,6 +99,9 @@ type Update struct {
 	// Discard says, in an update that ends the run, that the items left in its inbox are
 	// discarded instead of becoming dead letters.
 	Discard bool
+	// DiscardNames are names of messages that are discarded so when the others of the inbox
+	// are not. There are at most MaxDiscardNames.
+	DiscardNames []string
 	// Unclaim gives the run back: it is Running, not Paused, and ready for any node that
 	// can load it.
 	Unclaim bool

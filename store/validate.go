@@ -16,9 +16,11 @@ const (
 	MaxRunID    = 255 // bytes of a run's or an item's ID
 	MaxName     = 255 // bytes of a workflow's, message's or group's name
 	MaxLocation = 4 << 10
-	MaxPage     = 10_000 // runs in one page of List
-	DefaultPage = 100
-	MaxClaim    = 10_000 // items in one answer of Claim
+	// MaxDiscardNames bounds the names of an Update's DiscardNames.
+	MaxDiscardNames = 100
+	MaxPage         = 10_000 // runs in one page of List
+	DefaultPage     = 100
+	MaxClaim        = 10_000 // items in one answer of Claim
 
 	// MaxDelay is the longest time.Duration, so that no sum of a time and a delay
 	// overflows.
@@ -382,10 +384,19 @@ func (t *Turn) validate() error {
 		return invalid("turn of run number %d: expected at most %d bytes of its place in a queue, found %d",
 			t.Run, MaxHeaders, len(t.Update.Queue))
 	}
+	if t.Update != nil && len(t.Update.DiscardNames) > MaxDiscardNames {
+		return invalid("turn of run number %d: expected at most %d names of messages to discard, found %d",
+			t.Run, MaxDiscardNames, len(t.Update.DiscardNames))
+	}
 	if err := checkAudit(t.Audit); err != nil {
 		return err
 	}
 	if t.Update != nil {
+		for _, name := range t.Update.DiscardNames {
+			if err := checkText("message to discard", name, MaxName, true); err != nil {
+				return err
+			}
+		}
 		if err := validateCommands(t.Update.Sends); err != nil {
 			return err
 		}

@@ -66,6 +66,14 @@ func approve(ctx stet.Context, _ Order) (bool, error) {
 	return d.OK, err
 }
 
+type Point struct{ X, Y float64 }
+
+var Position = stet.Message[Point]("position")
+
+var trips = stet.Define("trip", trip, stet.DiscardDeadLetters(Position)) // the last positions are of no use
+
+func trip(ctx stet.Context, _ string) (Point, error) { return Position.Receive(ctx) }
+
 // Wait for an event.
 type Job struct{ Name string }
 
@@ -363,4 +371,22 @@ func TestBookingSurvivesEveryCrash(t *testing.T) {
 	if err != nil || got.ID != "c-1" {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// TestTripDropsItsLastPositions, and takes the first.
+func TestTripDropsItsLastPositions(t *testing.T) {
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{trips}}, func(t *testing.T, env *stettest.Env) {
+		e := env.Engine
+		r, err := trips.Start(t.Context(), e, "", stet.FirstMessage(Position, Point{1, 2}),
+			stet.FirstMessage(Position, Point{3, 4}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := r.Wait(t.Context()); err != nil || at != (Point{1, 2}) {
+			t.Errorf("the trip ended at %v, %v", at, err)
+		}
+		if left, _, err := e.DeadLetters().List(t.Context(), store.DeadFilter{}); err != nil || len(left) != 0 {
+			t.Errorf("the dead letters are %v, %v; want none", left, err)
+		}
+	})
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
@@ -192,6 +194,48 @@ func TestDiscardDeadLetters(t *testing.T) {
 	}
 	if n := len(letters(t, e, store.DeadFilter{Workflows: []string{"hearing"}})); n != 2 {
 		t.Errorf("hearing has %d dead letters; want 2", n)
+	}
+}
+
+// TestDiscardDeadLettersByKind: the policy may differ by kind of message.
+func TestDiscardDeadLettersByKind(t *testing.T) {
+	tick, payment := stet.Message[int]("tick"), stet.Message[int]("payment")
+	w := stet.Define("clock", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) },
+		stet.DiscardDeadLetters(tick, stet.Message[string]("other")))
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+	ctx := testContext(t)
+	first := []stet.StartOption{stet.FirstMessage(tick, 1), stet.FirstMessage(payment, 2), stet.FirstMessage(tick, 3)}
+	r, err := w.Start(ctx, e, 1, append(first, stet.ID("by-code"), stet.FirstMessage(word, "go"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// A run that ends without its code follows the policy as well.
+	if _, err := w.Start(ctx, e, 1, append(first, stet.ID("without"), stet.StartAfter(1<<40))...); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := e.Runs().Cancel(ctx, "without", stet.Act{}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	for _, id := range []string{"by-code", "without"} {
+		list := letters(t, e, store.DeadFilter{RunIDs: []string{id}})
+		var amount int
+		if len(list) != 1 || list[0].Name != "payment" || list[0].Decode(&amount) != nil || amount != 2 {
+			t.Errorf("the dead letters of %s are %+v; want the payment alone", id, list)
+		}
+	}
+
+	_, err = stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{
+		stet.Define("bad", func(stet.Context, int) (int, error) { return 0, nil },
+			stet.DiscardDeadLetters(stet.Message[int](""))),
+		stet.Define("many", func(stet.Context, int) (int, error) { return 0, nil },
+			stet.DiscardDeadLetters(slices.Repeat([]stet.MessageKind{tick}, 101)...)),
+	}})
+	if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), `"bad"`) ||
+		!strings.Contains(err.Error(), "found 101") {
+		t.Errorf("a kind without a name, and 101 kinds: %v", err)
 	}
 }
 

@@ -84,6 +84,7 @@ type Workflow struct {
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
 	PauseAfter   int           // as in runner.Config
 	Discard      bool          // items that an ended run has not received are dropped: no dead letters
+	DiscardNames []string      // names of messages that are, when Discard does not say it of all items
 
 	// As in runner.Config.
 	UndoFailed, UndoCancelled, StallFailed, FailBugs bool

@@ -65,9 +65,10 @@ func (x *executor) execute(a *activation, s *store.Snapshot) {
 // decide answers the verbs in the inbox of a run whose code does not run.
 func (x *executor) decide(a *activation, s *store.Snapshot) {
 	run := &s.Run
+	w := x.e.cfg.Workflows[run.Workflow]
 	d, err := decide.AtRest(x.held, s, decide.Owner{
-		Reader: x.e.cfg.Store, Now: x.e.time.Now(),
-		First: a.isFirst(run), Executes: x.e.executes(run.Workflow), Discard: x.e.cfg.Workflows[run.Workflow].Discard,
+		Reader: x.e.cfg.Store, Now: x.e.time.Now(), First: a.isFirst(run), Executes: x.e.executes(run.Workflow),
+		Discard: w.Discard, DiscardNames: w.DiscardNames,
 	})
 	if err != nil {
 		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)

@@ -93,6 +93,9 @@ func (a *activation) update(turn *store.Turn) {
 	}
 	if a.code != nil { // entities are of no build
 		u.Discard = a.workflow.Discard
+		if u.Status.Terminal() {
+			u.DiscardNames = a.workflow.DiscardNames
+		}
 		switch u.Build = a.x.e.cfg.Build; {
 		case !a.touched && verbs.StallsAsFound(turn):
 			u.Build, u.Waits = "", verbs.KeepSign(&a.run)

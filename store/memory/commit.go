@@ -100,7 +100,7 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 		verdict = d.update(r, t.Update, now)
 	}
 	if len(t.Returned) > 0 && r.Status.Terminal() {
-		r.bury(false)
+		r.bury(false, nil)
 	}
 	r.examine(d)
 	return store.TurnResult{Verdict: verdict}
@@ -315,7 +315,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		r.Ended = now
 		r.abandon()
 		r.examine(d)
-		r.bury(u.Discard)
+		r.bury(u.Discard, u.DiscardNames)
 	} else if !u.Status.Terminal() {
 		if r.Status.Terminal() {
 			r.unbury()

@@ -8,14 +8,15 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// bury makes dead letters of the items that a run leaves behind, or discards them.
-func (r *run) bury(discard bool) {
+// bury makes dead letters of the items that a run leaves behind, or discards all, or the
+// messages of these names.
+func (r *run) bury(all bool, names []string) {
 	for _, it := range r.items {
 		if !pending(it) || !it.Kind.CanBeDead() {
 			continue
 		}
 		it.State = store.Dead
-		if discard {
+		if all || it.Kind == store.ItemMessage && slices.Contains(names, it.Name) {
 			it.State, it.Value, it.Headers = store.Consumed, nil, nil
 		}
 	}

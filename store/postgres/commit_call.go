@@ -49,6 +49,7 @@ func (f *flatBatch) callValues(at stamp) *values {
 	numbersOf(v, leases, func(l store.Lease) int64 { return int64(l.Shard.Slot) })
 	f.addTurns(v)
 	f.addUpdates(v)
+	f.addNames(v)
 	v.numbers(f.fresh, f.others)
 	v.bytea(f.bytes)
 	byItem(f.seen)

@@ -249,6 +249,21 @@ func (f *flatBatch) addUpdates(v *values) {
 	v.numbers(over, discard)
 }
 
+// addNames adds which of the runs that end discard their messages of a name, and the names.
+func (f *flatBatch) addNames(v *values) {
+	var runs []int64
+	var names []string
+	for _, u := range f.updates {
+		if u.Status.Terminal() && !u.Discard {
+			for _, name := range u.DiscardNames {
+				runs, names = append(runs, u.run), append(names, name)
+			}
+		}
+	}
+	v.numbers(runs)
+	v.texts(names)
+}
+
 // clears says with Isolate what becomes of the suspicion that the run kills its process. Without Isolate: whether it
 // ends. With it: whether the strikes are cleared.
 func clears(u *store.Update) bool { return u.Isolate == u.EndIsolation }

@@ -126,5 +126,9 @@ func updateText(u *store.Update) string {
 			b = append(b, f.flag)
 		}
 	}
+	b = append(b, ';')
+	for _, name := range u.DiscardNames {
+		b = append(append(strconv.AppendInt(b, int64(len(name)), 10), ':'), name...)
+	}
 	return string(b)
 }

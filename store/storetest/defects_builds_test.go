@@ -7,16 +7,18 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// updates changes the updates of turns.
+func updates(change func(*store.Update)) func(*broken, context.Context, store.Batch) (store.BatchResult, error) {
+	return turns(func(_ *broken, _ context.Context, t *store.Turn) {
+		if t.Update != nil {
+			u := *t.Update
+			change(&u)
+			t.Update = &u
+		}
+	})
+}
+
 func init() {
-	updates := func(change func(*store.Update)) func(*broken, context.Context, store.Batch) (store.BatchResult, error) {
-		return turns(func(_ *broken, _ context.Context, t *store.Turn) {
-			if t.Update != nil {
-				u := *t.Update
-				change(&u)
-				t.Update = &u
-			}
-		})
-	}
 	type claim = func(*broken, context.Context, store.ClaimRequest) (store.Claims, error)
 	asked := func(change func(*store.ClaimRequest)) claim {
 		return func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {

@@ -73,6 +73,12 @@ func init() {
 				t.Update = &u
 			}
 		})},
+		&defect{name: "an end discards messages of no name", commit: updates(func(u *store.Update) { u.DiscardNames = nil })},
+		&defect{name: "an end discards messages of another name", commit: updates(func(u *store.Update) {
+			if u.DiscardNames != nil {
+				u.DiscardNames = append(slices.Clip(u.DiscardNames), "kept", "m;")
+			}
+		})},
 		&defect{name: "a dead letter of a turn is consumed", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 			for _, no := range t.Dead {
 				t.Consumed = append(slices.Clip(t.Consumed), store.Consumption{Item: no})

@@ -527,6 +527,9 @@ func (g *generator) update(r *store.Run) *store.Update {
 		Reason: pick(g, []string{"", "because"}), Output: g.value(), Waits: g.value(), Isolate: g.chance(4),
 		EndIsolation: g.chance(8), Discard: g.chance(3),
 	}
+	if g.chance(3) {
+		u.DiscardNames = some(g, []string{"m", "ö", "1:m;"}, 2)
+	}
 	for range 5 {
 		if !r.Status.CanBecome(u.Status) || u.Status == r.Status {
 			u.Status = pick(g, store.AllStatuses())

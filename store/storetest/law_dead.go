@@ -120,6 +120,35 @@ var law23 = []testCase{
 		}
 		k.equal("the dead letters", k.lettersOf(store.DeadFilter{}), "")
 	}},
+	{"AnEndDiscardsMessagesByName", func(k *kit) {
+		o := k.owner(k.s, "n")
+		names := []string{"m", "1:m", "ö;", ""}
+		for _, discards := range []bool{true, false} {
+			r := o.started(fmt.Sprint("r", discards))
+			for i, name := range append(names, "m;", "kept") {
+				k.send(item(r.ID, store.Item{Kind: store.ItemMessage, ID: fmt.Sprint(i), Origin: "o", Name: name,
+					Value: []byte("v")}))
+			}
+			k.send(item(r.ID, store.Item{Kind: store.ItemResolution, ID: "p", Origin: "o", Name: "m", Loc: "p"}))
+			u := store.Update{Status: store.Succeeded}
+			seen := k.inbox(r.No, "0", "1")
+			if discards {
+				u.DiscardNames = names
+			}
+			turn := update(r, u)
+			turn.Seen = []store.ItemNo{seen[0].No} // examined or not
+			o.turn(turn, store.Committed)
+			want := "p54"
+			if !discards {
+				want = "p543210"
+			}
+			k.equal(fmt.Sprintf("the dead letters of an end that discards by name (%v)", discards),
+				k.lettersOf(store.DeadFilter{RunIDs: []string{r.ID}}), want)
+			if it := k.inbox(r.No, "2")[0]; discards && (it.State != store.Consumed || it.Value != nil) {
+				k.Errorf("the message that was discarded: %+v", it)
+			}
+		}
+	}},
 	{"AnEndThatIsHeldBackLeavesItemsAlone", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")

@@ -119,6 +119,12 @@ var law11 = []testCase{
 			"a continuation before time": turn(func(t *store.Turn) {
 				t.Update = &store.Update{Status: store.Running, Continue: &store.Continuation{Workflow: "w", At: -1}}
 			}),
+			"a long name of messages to discard": turn(func(t *store.Turn) {
+				t.Update = &store.Update{Status: store.Failed, DiscardNames: []string{strings.Repeat("x", store.MaxName+1)}}
+			}),
+			"too many names of messages to discard": turn(func(t *store.Turn) {
+				t.Update = &store.Update{Status: store.Failed, DiscardNames: make([]string, store.MaxDiscardNames+1)}
+			}),
 			"an unknown status": turn(func(t *store.Turn) { t.Update = &store.Update{Status: 8} }),
 		}
 		k.unchanged("a malformed batch", func() {

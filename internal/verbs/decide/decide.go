@@ -24,6 +24,8 @@ type Owner struct {
 	Executes bool       // it has the code of the run, and executes it when it goes on
 	First    bool       // no process has executed the run before
 	Discard  bool       // the workflow keeps no dead letters
+	// DiscardNames are those messages of which it keeps none.
+	DiscardNames []string
 }
 
 // Decision is the turn to commit and what follows from it. The turn lacks where the
@@ -86,7 +88,8 @@ type decision struct {
 // begin returns a decision that leaves the run as it is.
 func begin(ctx context.Context, s *store.Snapshot, by Owner) *decision {
 	run := &s.Run
-	u := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: by.Discard}
+	u := &store.Update{Status: run.Status, Marks: run.Marks, Reason: run.Reason, Discard: by.Discard,
+		DiscardNames: by.DiscardNames}
 	if verbs.Resting(run) {
 		u.WakeAt, u.Waits = run.WakeAt, run.Waits
 	} else {

@@ -56,7 +56,7 @@ func (b *Batch) turn(turn *store.Turn) (store.Verdict, error) {
 		}
 	}
 	if len(turn.Returned) > 0 && state.Status.Terminal() {
-		err = b.bury(turn.Run, false)
+		err = b.bury(turn.Run, false, nil)
 	}
 	return verdict, err
 }

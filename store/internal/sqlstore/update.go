@@ -84,7 +84,7 @@ func (b *Batch) update(turn *store.Turn, from *RunState) (store.Verdict, error) 
 	switch was, is := from.Status.Terminal(), u.Status.Terminal(); {
 	case is && !was:
 		if err = b.abandon(turn.Run); err == nil {
-			err = b.bury(turn.Run, u.Discard)
+			err = b.bury(turn.Run, u.Discard, u.DiscardNames)
 		}
 	case was && !is:
 		err = b.unbury(turn.Run, turn.Incarnation)
@@ -142,11 +142,18 @@ func (b *Batch) abandon(run store.RunNo) error {
 }
 
 // bury makes dead letters of the items that a run leaves behind when it ends, or discards
-// them.
-func (b *Batch) bury(run store.RunNo, discard bool) error {
+// all, or the messages of these names.
+func (b *Batch) bury(run store.RunNo, all bool, names []string) error {
+	const discarded = "state={consumed}, val=NULL, headers=NULL"
 	set := "state={dead}"
-	if discard {
-		set = "state={consumed}, val=NULL, headers=NULL"
+	if all {
+		set, names = discarded, nil
+	}
+	for _, name := range names {
+		if _, err := b.Rows.Exec("UPDATE stet.inbox SET "+discarded+
+			" WHERE run_no=$1 AND state IN ({new},{seen}) AND kind={message} AND name=$2", int64(run), name); err != nil {
+			return err
+		}
 	}
 	_, err := b.Rows.Exec("UPDATE stet.inbox SET "+set+
 		" WHERE run_no=$1 AND state IN ({new},{seen}) AND kind NOT IN {answered}", int64(run))

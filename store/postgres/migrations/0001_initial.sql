@@ -209,7 +209,8 @@ CREATE TABLE stet.audit (
 -- updates of some of these runs, s items that were seen, c that were consumed, r runs to
 -- be started, i items to be sent; all columns of a list are NULL if it is empty, and
 -- t_inc if it has nothing but 0. u is in the order of u_run, s and c of s_item and
--- c_item; u_over are those that end, u_discard those of them whose inbox is discarded.
+-- c_item; u_over are those that end, u_discard those of them whose inbox is discarded,
+-- u_named those whose messages named u_name are.
 -- e_new and e_old are entries, of which none, or some, may stand already: 16 numbers
 -- each, see entryNumbers; their bytes are in e_bytes. r_turn and i_turn are the place of
 -- the turn in t, 0 for a command of the batch. p_answered are the kinds of items that
@@ -225,6 +226,7 @@ CREATE FUNCTION stet.commit_1(
 	t_run bigint[], t_grp text[], t_slot bigint[], t_inc bigint[],
 	u_run bigint[], u_status bigint[], u_marks bigint[], u_wake bigint[], u_reason bytea[], u_build bytea[], u_clear boolean[], u_alone boolean[],
 	u_output bytea[], u_waits bytea[], u_back boolean[], u_over bigint[], u_discard bigint[],
+	u_named bigint[], u_name text[],
 	e_new bigint[], e_old bigint[], e_bytes bytea,
 	s_run bigint[], s_item bigint[],
 	c_run bigint[], c_item bigint[], c_verdict bytea[],
@@ -330,6 +332,10 @@ BEGIN
 	END IF;
 	IF u_over IS NOT NULL THEN
 		UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL, verdict='x' WHERE i.run_no=ANY(u_over) AND i.kind=8 AND i.verdict IS NULL;
+		IF u_named IS NOT NULL THEN
+			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL WHERE i.run_no=ANY(u_named) AND i.state<3 AND i.kind=1
+				AND EXISTS (SELECT FROM unnest(u_named, u_name) d(run_no, name) WHERE d.run_no=i.run_no AND d.name=i.name);
+		END IF;
 		UPDATE stet.inbox i SET state=4 WHERE i.run_no=ANY(u_over) AND i.state<3 AND i.kind<>ALL(p_answered) AND (u_discard IS NULL OR i.run_no<>ALL(u_discard));
 		IF u_discard IS NOT NULL THEN
 			UPDATE stet.inbox i SET state=3, val=NULL, headers=NULL WHERE i.run_no=ANY(u_discard) AND i.state<3 AND i.kind<>ALL(p_answered);

@@ -166,7 +166,7 @@ local function updates(gr, text, build)
 		local p, op = updateOf(text), ARGV[k + 3]
 		t.entries = entryAt(k + 1)
 		return updating(t, { st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = false, endIsolation = false,
-			discard = p.discard, unclaim = false,
+			discard = p.discard, names = p.names, unclaim = false,
 			bu = build, op = op, re = '', wt = '', qu = '', sends = none })
 	end)
 end

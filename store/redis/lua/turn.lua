@@ -16,15 +16,29 @@ end
 
 local updateTexts = {} -- by text, the part of an update that many of a batch have in common
 
--- updateOf reads status, marks, wake time, generation and flags of an update.
+-- namesOf reads names, each behind its length; nil: there are none.
+local function namesOf(text)
+	if text == '' then return nil end
+	local names, at = {}, 1
+	while at <= #text do
+		local size, from = string.match(text, '^(%d+):()', at)
+		at = from + tonumber(size)
+		names[string.sub(text, from, at - 1)] = true
+	end
+	return names
+end
+
+-- updateOf reads status, marks, wake time, generation and flags of an update, and the names
+-- of messages that it discards.
 local function updateOf(text)
 	local p = updateTexts[text]
 	if not p then
-		local st, mk, wa, ge, flags = string.match(text, '^(%d);(%d+);(%d+);(%d+);(%a*)$')
+		local st, mk, wa, ge, flags, names = string.match(text, '^(%d);(%d+);(%d+);(%d+);(%a*);(.*)$')
 		local function has(flag) return string.find(flags, flag, 1, true) and true or false end
 		p = { st = st, mk = mk, wa = wa, ge = ge,
 			isolate = has(FLAG.isolate), endIsolation = has(FLAG.endIsolation), discard = has(FLAG.discard),
 				unclaim = has(FLAG.unclaim), anyBuild = has(FLAG.anyBuild), more = has(FLAG.more),
+			names = namesOf(names),
 		}
 		updateTexts[text] = p
 	end
@@ -36,7 +50,7 @@ local function readUpdate()
 	local p = updateOf(arg())
 	local u = {
 		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = p.isolate, endIsolation = p.endIsolation,
-		discard = p.discard, unclaim = p.unclaim, anyBuild = p.anyBuild,
+		discard = p.discard, names = p.names, unclaim = p.unclaim, anyBuild = p.anyBuild,
 		bu = arg(), op = arg(), re = '', wt = '', qu = '', sends = none,
 	}
 	if p.more then u.re, u.wt, u.qu = arg(), arg(), arg() end
@@ -243,11 +257,12 @@ local function abandon(r)
 	end
 end
 
--- bury makes dead letters of the items that a run leaves behind, or discards them.
-local function bury(r, discard)
+-- bury makes dead letters of the items that a run leaves behind, or discards all, or the
+-- messages of these names.
+local function bury(r, all, names)
 	for no, entry in pairs(open(r)) do
 		if class(entry) == CLASS.letter and (state(entry) == STATE.new or state(entry) == STATE.seen) then
-			if discard then
+			if all or names and kind(entry) == KIND.message and names[call('HGET', T .. 'i:' .. no, 'n') or ''] then
 				finish(r, no, entry, '')
 			else
 				mark(r, no, STATE.dead, entry)
@@ -388,7 +403,7 @@ local function update(r, u)
 	if terminal(u.st) and not terminal(r.st) then
 		new.en = nowText
 		abandon(r)
-		bury(r, u.discard)
+		bury(r, u.discard, u.names)
 	elseif not terminal(u.st) then
 		if terminal(r.st) then unbury(r) end
 		new.en = false
