@@ -129,6 +129,14 @@ func TestTrialsEnd(t *testing.T) {
 // A run that ends its process each time is stalled when it was alone for as often as the
 // limit says. The run beside it goes on.
 func TestRunThatKillsEveryProcessIsStalled(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprintf("something is sent to it: %t", written), func(t *testing.T) { killsEach(t, written) })
+	}
+}
+
+// killsEach lets a run end each process. written: after each it has something new in its inbox,
+// which it looks at before it ends the next one.
+func killsEach(t *testing.T, written bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		var killed atomic.Bool
@@ -140,6 +148,8 @@ func TestRunThatKillsEveryProcessIsStalled(t *testing.T) {
 			if deaths == 0 {
 				start(t, e, "w", "b")
 				start(t, e, "kills", "a")
+			} else if written {
+				send(t, e, "a", fmt.Sprint("word", deaths))
 			}
 			for range 100 { // ten seconds: longer than any pause
 				if synctest.Wait(); killed.Load() {

@@ -25,6 +25,8 @@ type turnUnderWay struct {
 	heard     bool         // an item from the inbox has arrived since it was taken
 	outcomes  []steps.Task // steps whose outcomes it has
 	emitted   []func()     // settle the items of bodies that it has
+	looks     bool         // it marks items as seen, and nothing else: a suspicion stays
+	over      bool         // the time of the suspect's trial was over meanwhile
 	reclaimed bool         // the run was claimed again before the answer arrived, so it stays claimed
 }
 
@@ -85,7 +87,8 @@ func (a *activation) update(turn *store.Turn) {
 	shown := a.begun || len(turn.Entries) > 0
 	u := turn.Update
 	if u == nil {
-		if a.touched && !a.former && (shown || a.code == nil) {
+		a.turn.looks = !a.touched && a.run.Suspect > 0 && onlyLooks(turn)
+		if a.turn.looks || a.touched && !a.former && (shown || a.code == nil) {
 			return
 		}
 		u = &store.Update{Status: store.Running, Marks: a.run.Marks}
@@ -123,6 +126,13 @@ func (a *activation) update(turn *store.Turn) {
 	}
 }
 
+// onlyLooks reports whether a turn marks items as seen, and nothing else. A run that kills its
+// process has got no further with it, however often something is sent to it.
+func onlyLooks(t *store.Turn) bool {
+	return !t.Rewound && t.Update == nil && len(t.Prune)+len(t.Rewrites)+len(t.Entries)+len(t.Consumed)+len(t.Returned)+
+		len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Refused)+len(t.Audit)+len(t.Sends) == 0
+}
+
 // answer takes the verdict on the turn under way, behind which rest is queued. It reports
 // whether the run goes on in memory.
 func (a *activation) answer(result store.TurnResult, rest []event) bool {
@@ -158,8 +168,13 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	a.places.Release(turn.outcomes)
 	settle(turn.emitted)
 	a.r.Committed()
-	a.begun, a.former = true, a.former && !turn.built
-	if !a.touched {
+	if !turn.looks {
+		a.begun, a.former = true, a.former && !turn.built
+	}
+	switch {
+	case turn.looks && turn.over:
+		a.endIsolation()
+	case !turn.looks && !a.touched:
 		a.touched = true
 		a.x.suspects.Ended(a.no)
 	}
