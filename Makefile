@@ -35,10 +35,11 @@ services: servers ## start a Postgres and a Redis server for local work, until a
 test: servers ## what a change must pass at once: vet and all tests of all modules, with a third of the random cases
 	go vet $(MODULES)
 	$(GOTEST) -p $(PACKAGES) -timeout 15m $(SLOWEST_FIRST)
+	GOWORK=off go -C tools test ./...
 
 .PHONY: check
 check: export STET_SOAK ?= 1
-check: fmt lint tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
+check: fmt lint types tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
 
 .PHONY: race
 race: ## the tests of the library with fewer random cases, with the race detector, where there is a C compiler
@@ -64,6 +65,14 @@ bench: ## the benchmarks
 .PHONY: build
 build: ## the command line, in bin/
 	go build -o bin/ ./cmd/stet
+
+.PHONY: ui
+ui: ## bundle the dashboard's sources, server/ui/src, into server/ui/dist
+	GOWORK=off go -C tools run ./ui
+
+.PHONY: types
+types: ## check the types of the dashboard's sources, where there is a TypeScript compiler
+	@if command -v tsc >/dev/null; then tsc -p server/ui; else echo "types: skipped, there is no tsc (npm install -g typescript)"; fi
 
 .PHONY: cross
 cross: ## compile and vet everything, tests included, for each system

@@ -1,0 +1,61 @@
+import { useState } from "preact/hooks";
+import { get, may, post } from "./api";
+import { Ask, type Question } from "./ask";
+import { Badge, Empty, FailureView, Loading, RunLink, Trouble, useLoad, Value, When } from "./parts";
+import { plural } from "./time";
+import type { Failure } from "./types";
+
+interface Letter {
+  number: number;
+  kind: string;
+  name?: string;
+  run: string;
+  workflow: string;
+  status: string;
+  sent: string;
+  size: number;
+  value?: unknown;
+  error?: Failure;
+  reason?: string;
+}
+
+export function Letters() {
+  const [ask, setAsk] = useState<Question | null>(null);
+  const [chosen, setChosen] = useState<Set<number>>(new Set());
+  const { data, error, load } = useLoad((stop) => get<{ letters: Letter[]; next?: string }>("deadletters", { limit: 100 }, stop), "letters");
+  const list = data?.letters ?? [];
+  const replay = (numbers: number[]): Question => ({
+    title: "Replay " + plural(numbers.length, "letter"), button: "Replay",
+    does: "Each is sent again: to the run that it was for, or, if you name one, to that. What has been replayed is no dead letter any more.",
+    fields: [{ name: "to", label: "To another run (empty: the one that it was for)" }],
+    act: (reason, v) => post("deadletters/replay", { reason, numbers, to: v.to || undefined }),
+  });
+  const toggle = (n: number) => {
+    const next = new Set(chosen);
+    if (!next.delete(n)) next.add(n);
+    setChosen(next);
+  };
+  return (
+    <div class="page">
+      <h1>Dead letters</h1>
+      <p class="dim">Messages, events and other items whose run has ended without taking them, or has refused them.</p>
+      {may("operate") && list.length > 0 && <div class="buttons"><button class="button" disabled={!chosen.size} onClick={() => setAsk(replay([...chosen]))}>Replay {chosen.size || ""}…</button>
+        <button class="button quiet" onClick={() => setChosen(chosen.size === list.length ? new Set() : new Set(list.map((l) => l.number)))}>{chosen.size === list.length ? "Clear" : "Select all shown"}</button></div>}
+      {error !== undefined && <Trouble error={error} retry={load} />}
+      {!data ? error === undefined && <Loading /> : !list.length ? <Empty title="There are no dead letters">All that was sent was taken.</Empty> : (
+        <ul class="cards">{list.map((l) => (
+          <li key={l.number} class="card letter">
+            {may("operate") && <input type="checkbox" aria-label={`Select ${l.kind} ${l.name ?? ""} to ${l.run}`} checked={chosen.has(l.number)} onChange={() => toggle(l.number)} />}
+            <div class="grow">
+              <p><b>{l.kind} {l.name}</b> to <RunLink id={l.run} /> <span class="dim">{l.workflow}</span> <Badge status={l.status} /> <span class="dim">sent <When time={l.sent} /></span></p>
+              {l.reason && <p>{l.reason}</p>}{l.error && <FailureView failure={l.error} open={false} />}
+              {l.value !== undefined && <details><summary>value</summary><Value value={l.value} name="value" /></details>}
+            </div>
+            {may("operate") && <button class="button" onClick={() => setAsk(replay([l.number]))}>Replay…</button>}
+          </li>
+        ))}</ul>
+      )}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={() => { setChosen(new Set()); void load(); }} />}
+    </div>
+  );
+}

@@ -1,0 +1,113 @@
+// What keeps pages fresh: the server's stream of events, and questions at intervals where there is none.
+
+import { useEffect, useRef } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { address, away, info } from "./api";
+
+/** Whether pages hear of changes at once ("live"), ask now and then ("polling"), or not at all. */
+export const liveness = signal<"live" | "polling" | "paused">("polling");
+
+/** The server has no events: all pages ask. */
+let noEvents = false;
+
+export interface Subject {
+  run?: string;
+  runs?: string;
+}
+
+/**
+ * Calls refresh when something about the subject may have changed: at most once per second, never while the tab is
+ * hidden, and not before the last call is done.
+ */
+export function useLive(subject: Subject | null, refresh: () => Promise<unknown>, interval = 2000) {
+  const latest = useRef(refresh);
+  latest.current = refresh;
+  const key = JSON.stringify(subject);
+  useEffect(() => {
+    if (!subject || !info.value) return;
+    let stopped = false, timer = 0, source: EventSource | null = null, under = false, dirty = false, last = 0;
+    const turn = async () => {
+      timer = 0;
+      if (stopped || document.hidden) return;
+      if (under) {
+        dirty = true;
+        return;
+      }
+      under = true;
+      last = Date.now();
+      try {
+        await latest.current();
+      } catch {
+        // the page shows it; the next turn asks again
+      }
+      under = false;
+      if (dirty) {
+        dirty = false;
+        plan(0);
+      } else if (!source) plan(away.value ? 5000 : interval);
+    };
+    const plan = (ms: number) => {
+      if (!timer && !stopped) timer = window.setTimeout(turn, Math.max(ms, last + 1000 - Date.now()));
+    };
+    const open = () => {
+      if (noEvents || !("EventSource" in window)) {
+        liveness.value = "polling";
+        plan(interval);
+        return;
+      }
+      source = new EventSource(address("events", { run: subject.run, runs: subject.runs }));
+      let heard = false;
+      const event = () => {
+        heard = true;
+        liveness.value = "live";
+        plan(0);
+      };
+      source.onopen = () => { heard = true; liveness.value = "live"; };
+      for (const name of ["run", "entry", "inbox", "value", "item", "page", "reset"]) source.addEventListener(name, event);
+      source.onerror = () => {
+        if (!heard) noEvents = true; // there is no such endpoint, or it is full
+        if (!heard || source?.readyState === EventSource.CLOSED) {
+          close();
+          liveness.value = "polling";
+          plan(interval);
+        }
+      };
+    };
+    const close = () => {
+      source?.close();
+      source = null;
+    };
+    const seen = () => {
+      clearTimeout(timer);
+      timer = 0;
+      close();
+      if (document.hidden) liveness.value = "paused"; // a browser allows six connections to a host
+      else {
+        open();
+        plan(0);
+      }
+    };
+    document.addEventListener("visibilitychange", seen);
+    if (!document.hidden) open();
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+      close();
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, [key, interval, info.value !== null]);
+}
+
+let said = 0, waiting = "", later = 0;
+
+/** Says something to a screen reader, at most each 5 seconds; the latest counts. */
+export function say(text: string) {
+  waiting = text;
+  if (later) return;
+  later = window.setTimeout(() => {
+    later = 0;
+    said = Date.now();
+    const region = document.getElementById("say");
+    if (region) region.textContent = waiting;
+  }, Math.max(0, said + 5000 - Date.now()));
+}

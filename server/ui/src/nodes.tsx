@@ -1,0 +1,74 @@
+import { useState } from "preact/hooks";
+import { get, info, may, post, segment } from "./api";
+import { Ask, type Question } from "./ask";
+import { Icon } from "./icons";
+import { useLive } from "./live";
+import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, When } from "./parts";
+import { plural, took } from "./time";
+
+interface Body {
+  run: string;
+  location: string;
+  attempt: number;
+  since: string;
+}
+
+interface Node {
+  node: string;
+  state: string;
+  build?: string;
+  groups?: string[];
+  shards: number;
+  workflows?: string[];
+  host: string;
+  pid: number;
+  seen: string;
+  bodies?: Body[];
+}
+
+export function Nodes() {
+  const [ask, setAsk] = useState<Question | null>(null);
+  const { data, error, load } = useLoad((stop) => get<{ nodes: Node[] }>("nodes", {}, stop), "nodes");
+  useLive({}, load, 5000);
+  const health = useLoad(async (stop) => {
+    const answer = await fetch("health/ready", { signal: stop });
+    return { ok: answer.ok, status: answer.status };
+  }, "health");
+  const drain = (n: Node): Question => ({
+    title: "Drain node " + n.node, button: "Drain", danger: true,
+    does: `It takes no more runs, ends what it executes, and gives ${plural(n.shards, "shard")} to other nodes.`, act: (reason) => post("nodes/" + segment(n.node) + "/drain", { reason }),
+  });
+  const list = data?.nodes ?? [];
+  const bodies = list.flatMap((n) => (n.bodies ?? []).map((b) => ({ ...b, node: n.node }))).sort((a, b) => a.since.localeCompare(b.since));
+  const store = info.value?.store;
+  return (
+    <div class="page">
+      <h1>Nodes</h1>
+      <div class="columns">
+        <section aria-label="Health">
+          <h2>Health</h2>
+          {health.data && <p><span class={"badge is-" + (health.data.ok ? "succeeded" : "failed")}><Icon name={health.data.ok ? "succeeded" : "failed"} />{health.data.ok ? "ready" : "not ready (" + health.data.status + ")"}</span></p>}
+          {store && <Facts of={[["store", store.kind], ["what survives", store.durable], ["schema", store.schema], ["slots", store.slots], ["version", info.value!.version], ["id", store.id]]} />}
+        </section>
+      </div>
+      {error !== undefined && <Trouble error={error} retry={load} />}
+      {!data ? error === undefined && <Loading /> : !list.length ? <Empty title="No node lives">Runs wait until a process with their code starts.</Empty> : (
+        <Table label="Nodes" head={["Node", "State", "Build", "Groups", "Shards", "Workflows", "Process", "Heard of", ""]} numbers={[4]}>
+          {list.map((n) => (
+            <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "alive" || n.state === "owner" || n.state === "live" ? "succeeded" : n.state.includes("drain") ? "suspended" : "queued")}><Icon name={n.state.includes("drain") ? "cancelling" : "done"} />{n.state}</span></td>
+              <td>{n.build}</td><td>{n.groups?.join(", ")}</td><td class="num">{n.shards}</td><td class="wrap">{n.workflows?.slice(0, 6).join(", ")}{(n.workflows?.length ?? 0) > 6 && ` and ${n.workflows!.length - 6} more`}</td>
+              <td class="dim">{n.host} {n.pid}</td><td class="nowrap"><When time={n.seen} ago /> ago</td>
+              <td class="num">{may("admin") && <button class="button small" onClick={() => setAsk(drain(n))}>Drain…</button>}</td></tr>
+          ))}
+        </Table>
+      )}
+      <h2>Executing for more than 10 s</h2>
+      {!bodies.length ? <p class="dim">No body of a step.</p> : (
+        <Table label="Long bodies" head={["Step", "Run", "Attempt", "For", "On"]} numbers={[2, 3]}>
+          {bodies.map((b) => <tr key={b.run + b.location}><td class="id">{b.location}</td><td><RunLink id={b.run} /></td><td class="num">{b.attempt}</td><td class="num">{took(b.since)}</td><td>{b.node}</td></tr>)}
+        </Table>
+      )}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={load} />}
+    </div>
+  );
+}

@@ -1,0 +1,105 @@
+import { useState } from "preact/hooks";
+import { get, may, post, put, segment } from "./api";
+import { Ask, type Question } from "./ask";
+import { Icon } from "./icons";
+import { useLive } from "./live";
+import { Empty, Facts, Loading, Table, Trouble, useLoad, When } from "./parts";
+import { quoted } from "./query";
+import { link, toRuns } from "./route";
+import { span } from "./time";
+
+interface Limits {
+  concurrency?: number;
+  per_key?: number;
+  rate?: number;
+  rate_per_key?: number;
+  per_ms?: number;
+  group?: string;
+  release_while_suspended?: boolean;
+}
+
+interface Source {
+  by: string;
+  build?: string;
+  why?: string;
+  at: string;
+}
+
+interface Queue extends Limits {
+  name: string;
+  paused?: boolean;
+  held: number;
+  waiting: number;
+  delayed: number;
+  granted: number;
+  declared?: Limits;
+  declared_by?: Source;
+  overridden?: Source;
+}
+
+const limits = (q: Limits) => [
+  q.concurrency && q.concurrency + " at once", q.per_key && q.per_key + " per key", q.rate && q.rate + " per " + span(q.per_ms ?? 1000),
+  q.rate_per_key && q.rate_per_key + " per " + span(q.per_ms ?? 1000) + " and key",
+].filter(Boolean).join(", ") || "no limit";
+
+export function Queues({ name }: { name?: string | undefined }) {
+  const [ask, setAsk] = useState<Question | null>(null);
+  const { data, error, load } = useLoad((stop) => get<{ queues: Queue[] }>("queues", {}, stop), "queues");
+  useLive({}, load, 5000);
+  const list = data?.queues ?? [];
+  const one = name === undefined ? undefined : list.find((q) => q.name === name);
+  const pause = (q: Queue): Question => ({
+    title: (q.paused ? "Resume" : "Pause") + " queue " + q.name, button: q.paused ? "Resume" : "Pause",
+    does: q.paused ? `${q.waiting} that wait get permits again, as the limits say.` : `No new permits are given. ${q.held} that hold one keep it; ${q.waiting} go on waiting.`,
+    act: (reason) => post("queues/" + segment(q.name) + (q.paused ? "/resume" : "/pause"), { reason }),
+  });
+  const change = (q: Queue): Question => ({
+    title: "Limits of queue " + q.name, button: "Change", does: "The limits count at once, in place of what the application declares. An empty field is no limit.",
+    fields: [
+      { name: "concurrency", label: "At once", value: String(q.concurrency ?? ""), type: "number" }, { name: "per_key", label: "At once per key", value: String(q.per_key ?? ""), type: "number" },
+      { name: "rate", label: "Rate", value: String(q.rate ?? ""), type: "number" }, { name: "rate_per_key", label: "Rate per key", value: String(q.rate_per_key ?? ""), type: "number" },
+      { name: "per_ms", label: "Per milliseconds", value: String(q.per_ms ?? ""), type: "number" },
+    ],
+    act: (reason, v) => put("queues/" + segment(q.name), { reason, group: q.group, release_while_suspended: q.release_while_suspended,
+      ...Object.fromEntries(Object.entries(v).filter(([, x]) => x !== "").map(([k, x]) => [k, Number(x)])) }),
+  });
+  return (
+    <div class="page">
+      {name !== undefined && <p class="crumbs"><a href="#/queues">Queues</a></p>}
+      <h1>{name ?? "Queues"}</h1>
+      {error !== undefined && <Trouble error={error} retry={load} />}
+      {!data ? error === undefined && <Loading /> : name !== undefined ? (!one ? <Empty title={"There is no queue " + name} /> : (
+        <>
+          <div class="buttons">{may("operate") && <><button class="button" onClick={() => setAsk(pause(one))}>{one.paused ? "Resume…" : "Pause…"}</button>
+            <button class="button" onClick={() => setAsk(change(one))}>Limits…</button></>}
+            <a class="button" href={toRuns("waits=queue:" + quoted(one.name))}>Runs that wait here</a></div>
+          <Meter q={one} />
+          <Facts of={[
+            ["state", one.paused ? "paused" : "open"], ["limits", limits(one)], ["held", one.held], ["waiting", one.waiting], ["delayed by the rate", one.delayed],
+            ["granted so far", one.granted], ["group", one.group], ["released while suspended", one.release_while_suspended ? "yes" : ""],
+            ["declared", one.declared && limits(one.declared)], ["declared by", one.declared_by && <By s={one.declared_by} />], ["overridden by", one.overridden && <By s={one.overridden} />],
+          ]} />
+        </>
+      )) : !list.length ? <Empty title="There are no queues">An application declares them, or <code>stet queue create</code> makes one.</Empty> : (
+        <Table label="Queues" head={["Queue", "Limits", "Use", "Held", "Waiting", "Granted", ""]} numbers={[3, 4, 5]}>
+          {list.map((q) => (
+            <tr key={q.name}>
+              <td><a class="id" href={link(["queues", q.name])}>{q.name}</a>{q.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}</td>
+              <td>{limits(q)}{q.overridden && <span class="tag">overridden</span>}</td><td><Meter q={q} /></td>
+              <td class="num">{q.held}</td><td class={"num" + (q.waiting ? " strong" : "")}>{q.waiting}</td><td class="num dim">{q.granted.toLocaleString("en")}</td>
+              <td class="num">{may("operate") && <button class="button small" onClick={() => setAsk(pause(q))}>{q.paused ? "Resume…" : "Pause…"}</button>}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={load} />}
+    </div>
+  );
+}
+
+const By = ({ s }: { s: Source }) => <>{s.by}{s.build && <> (build {s.build})</>}, <When time={s.at} />{s.why && <>: {s.why}</>}</>;
+
+function Meter({ q }: { q: Queue }) {
+  if (!q.concurrency) return null;
+  return <meter min={0} max={q.concurrency} value={q.held} aria-label={`${q.held} of ${q.concurrency} held`} title={`${q.held} of ${q.concurrency} held`} />;
+}

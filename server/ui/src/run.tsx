@@ -1,0 +1,434 @@
+// The page of one run: how it stands, what it waits for and who may answer, where its time went, and what can be done.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { address, get, may, segment } from "./api";
+import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
+import { AuditList } from "./audit";
+import { Graph } from "./graph";
+import { Icon } from "./icons";
+import { say, useLive } from "./live";
+import { busy } from "./model";
+import {
+  Badge, Copy, Empty, Facts, FailureView, Loading, RunLink, rowKeys, StateOf, Trouble, useLoad, Value, When,
+} from "./parts";
+import { quoted } from "./query";
+import { go, link, toRun, toRuns } from "./route";
+import { SmallList, waitText } from "./runs";
+import { bytes, moment, plural, second, span, took } from "./time";
+import { Timeline } from "./timeline";
+import type { Audit, Entry, EntryPage, Failure, Run, RunPage as Page, Shape, Wait } from "./types";
+import { place, reveal, Windowed } from "./windowed";
+
+const pageOf = 2000;
+
+/** The run and all its entries without values: what is new comes by number, and what has none every time. */
+function useRun(id: string) {
+  const [run, setRun] = useState<Run | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [shape, setShape] = useState<Shape>();
+  const [whole, setWhole] = useState(false);
+  const [version, setVersion] = useState(0);
+  const entries = useRef(new Map<string, Entry>());
+  const above = useRef(0);
+  const life = useRef("");
+  const path = "runs/" + segment(id);
+
+  const read = async () => {
+    const r = await get<Run>(path);
+    const now = (r.incarnation ?? 0) + "/" + (r.generation ?? 0);
+    const anew = life.current !== now;
+    if (anew) { // rewound, retried or continued as new: what was known is not true any more
+      life.current = now;
+      above.current = 0;
+    }
+    const next = anew ? new Map<string, Entry>() : new Map([...entries.current].filter(([, e]) => e.number));
+    let before = JSON.stringify([...entries.current.values()].filter((e) => !e.number)), top = above.current, after: string | undefined;
+    do {
+      const page: EntryPage = await get(path + "/history", { values: "none", limit: pageOf, after, above: above.current || undefined });
+      for (const e of page.entries) {
+        next.set(e.location, e);
+        top = Math.max(top, e.number ?? 0);
+      }
+      after = page.next;
+      if (anew && after) { // the first pages are drawn while the rest is read
+        entries.current = new Map(next);
+        setRun(r);
+        setVersion((v) => v + 1);
+      }
+    } while (after);
+    const changed = anew || top !== above.current || before !== JSON.stringify([...next.values()].filter((e) => !e.number));
+    above.current = top;
+    entries.current = next;
+    setRun((old) => {
+      if (old && old.status !== r.status) say("The run is " + r.status);
+      return r;
+    });
+    setError(null);
+    setWhole(true);
+    if (changed || !shape) {
+      setVersion((v) => v + 1);
+      get<Shape>(path + "/shape").then(setShape, () => {});
+    }
+  };
+  const load = () => read().catch(setError);
+  useEffect(() => { void load(); }, [id]);
+  useLive(run ? { run: id } : null, load, run?.ended ? 15000 : 2000);
+  return { run, error, entries: entries.current, version, shape, whole, load };
+}
+
+const tabs: [string, string][] = [
+  ["timeline", "Timeline"], ["graph", "Graph"], ["history", "History"], ["inbox", "Inbox"], ["children", "Children"],
+  ["values", "Values"], ["audit", "Audit"], ["data", "Input and result"],
+];
+
+export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }) {
+  const { run, error, entries, version, shape, whole, load } = useRun(id);
+  const [act, setAct] = useState<{ verb: Verb; at?: string } | null>(null);
+  const [send, setSend] = useState<Wait | true | null>(null);
+  if (!run) return error !== null ? <div class="page"><a href="#/runs">Runs</a><Trouble error={error} retry={load} /></div> : <Loading />;
+  const open = (loc: string) => go(toRun(id, tab === "timeline" || tab === "history" || tab === "graph" ? tab : "timeline", loc), true);
+  const views: Record<string, () => ComponentChildren> = {
+    timeline: () => <Timeline run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
+    graph: () => <Graph run={run} shape={shape} at={at} open={open} />,
+    history: () => <History entries={entries} version={version} at={at} open={open} />,
+    inbox: () => <Inbox id={id} version={version} />,
+    children: () => <Children run={run} version={version} />,
+    values: () => <Values id={id} version={version} />,
+    audit: () => <RunAudit id={id} version={version} />,
+    data: () => <Data run={run} />,
+  };
+  const view = views[tab] ?? views.timeline!;
+  return (
+    <div class="page">
+      <header class="run-head">
+        <p class="crumbs"><a href="#/runs">Runs</a>{run.parent_id && <><Icon name="right" /><RunLink id={run.parent_id} /></>}</p>
+        <div class="title-line">
+          <h1 class="id">{run.id}</h1>
+          <Copy text={run.id} what="the run's ID" />
+          <Badge status={run.status} marks={run.marks} />
+          <a class="quiet-link" href={toRuns("workflow=" + quoted(run.workflow))}>{run.workflow}</a>
+          {run.build && <span class="dim">build {run.build}</span>}
+          {!!run.generation && <span class="dim" title="how often it was retried, rewound or edited">generation {run.generation}</span>}
+          {!!run.incarnation && <span class="dim" title="how often it has continued as new">incarnation {run.incarnation}</span>}
+          <RunActions run={run} onAct={(verb) => setAct({ verb })} onSend={() => setSend(true)} />
+        </div>
+        <Times run={run} entries={entries} shape={shape} />
+        <Tags run={run} />
+      </header>
+      {error !== null && <Trouble error={error} retry={load} />}
+      <Stopped run={run} entries={entries} onOpen={(loc) => go(toRun(id, "timeline", loc), true)} />
+      <Waits run={run} onSend={setSend} />
+      <nav class="tabs" aria-label="Views of the run">
+        {tabs.map(([t, label]) => <a key={t} href={toRun(id, t)} aria-current={t === tab ? "page" : undefined}>{label}</a>)}
+      </nav>
+      {!whole && <p class="dim">Reading the history: {plural(entries.size, "entry", "entries")} so far…</p>}
+      <div class={at && ["timeline", "graph", "history"].includes(tab) ? "split" : ""}>
+        <div class="split-main">{view()}</div>
+        {at && ["timeline", "graph", "history"].includes(tab) && (
+          <Operation key={at} id={id} at={at} known={entries.get(at)} onClose={() => go(toRun(id, tab), true)}
+            onAct={(verb) => setAct({ verb, at })} onSend={setSend} />
+        )}
+      </div>
+      {act && <Act verb={act.verb} runs={[run]} at={act.at} onClose={() => setAct(null)} onDone={load} />}
+      {send && <Send run={run} wait={send === true ? undefined : send} onClose={() => setSend(null)} onDone={load} />}
+    </div>
+  );
+}
+
+/** When it began and ended, and what its time is made of, by the critical path. */
+function Times({ run, entries, shape }: { run: Run; entries: Map<string, Entry>; shape: Shape | undefined }) {
+  if (!run.ended) second.value;
+  const sums = useMemo(() => {
+    if (!shape) return [];
+    let waiting = 0, steps = 0, pauses = 0, between = shape.after_ms;
+    for (const p of shape.path) {
+      between += p.before_ms;
+      const e = entries.get(p.location);
+      if (p.kind !== "step" || !e) {
+        waiting += p.took_ms;
+        continue;
+      }
+      const worked = Math.min(p.took_ms, busy(e).reduce((s, [a, b]) => s + b - a, 0));
+      steps += worked;
+      pauses += p.took_ms - worked;
+    }
+    return [["waits", waiting], ["steps", steps], ["retry pauses", pauses], ["code and commits", between]] as const;
+  }, [shape]);
+  const shown = sums.filter(([, ms]) => ms >= 1);
+  return (
+    <p class="times">
+      <span class="dim">created</span> <When time={run.created} />
+      {run.ended && <><span class="dim">, ended</span> <When time={run.ended} /></>}
+      {run.started && <> <span class="sum"><b>{took(run.started, run.ended)}</b>{shown.length > 0 && <> = {shown.map(([what, ms], i) => (
+        <span key={what}>{i > 0 && " + "}{what} {span(ms)}</span>))}</>}</span></>}
+      {shape?.cut && <span class="dim"> (earlier operations are not recorded any more)</span>}
+    </p>
+  );
+}
+
+function Tags({ run }: { run: Run }) {
+  const tags = Object.entries(run.tags ?? {});
+  if (!tags.length && !run.queue) return null;
+  return (
+    <ul class="chips">
+      {tags.map(([k, v]) => <li key={k}><a class="chip" href={toRuns("tag." + k + "=" + quoted(v))}>{k}={v}</a></li>)}
+      {run.queue && <li><a class="chip" href={link(["queues", run.queue.name])}>queue {run.queue.name}{run.queue.waits ? ", waits" : ""}</a></li>}
+    </ul>
+  );
+}
+
+/** The innermost failure: what a person must read first. */
+function innermost(f: Failure): Failure {
+  const last = f.causes?.[f.causes.length - 1];
+  return last ? innermost(last) : f;
+}
+
+/** Why a run has failed or stalled: the step, its error, and the way there. */
+function Stopped({ run, entries, onOpen }: { run: Run; entries: Map<string, Entry>; onOpen: (loc: string) => void }) {
+  if (run.status !== "failed" && run.status !== "stalled" && run.status !== "cancelled") return null;
+  const f = run.error;
+  let at = f?.location;
+  if (!at && run.status === "failed") { // the code has returned an error of its own: the last failure stands next to it
+    let top = 0;
+    for (const e of entries.values()) {
+      if (e.state === "failed" && (e.number ?? 0) > top) {
+        top = e.number!;
+        at = e.location;
+      }
+    }
+  }
+  const core = f && innermost(f);
+  const bad = run.status !== "cancelled";
+  return (
+    <section class={"stopped " + (run.status === "failed" ? "is-bad" : run.status === "stalled" ? "is-warn" : "is-plain")} aria-label="Why it stopped">
+      <Icon name={run.status} />
+      <div class="grow">
+        <h2>{run.status === "stalled" ? "Stalled" + (run.cause ? ": " + run.cause : "") : run.status === "cancelled" ? "Cancelled" : "Failed"}
+          {bad && at && <> at <button class="as-link id" onClick={() => onOpen(at!)}>{at}</button></>}
+          {bad && !!f?.attempts && <span class="dim"> after {plural(f.attempts, "attempt")}</span>}</h2>
+        {core && <pre class="message">{core.message}</pre>}
+        {run.reason && run.reason !== core?.message && <p>{run.reason}</p>}
+        {run.status === "stalled" && <p class="dim">Nothing is lost. When the cause is gone, resume goes on where the run stands.</p>}
+        {!!run.owed?.length && <p>Not undone: {run.owed.map((o) => <code key={o}>{o} </code>)}</p>}
+        {f && (f.causes?.length || f.stack) && <details><summary>The whole error</summary><FailureView failure={f} /></details>}
+      </div>
+    </section>
+  );
+}
+
+const answers: Record<string, string> = {
+  receive: "Callers and operators may send it", promise: "Whoever has its token assigns it", event: "Whoever publishes to the topic",
+};
+
+function Waits({ run, onSend }: { run: Run; onSend: (w: Wait) => void }) {
+  const list = run.waits_for ?? [];
+  if (!list.length && !run.queue?.waits && !run.lacks) return null;
+  return (
+    <section class="waits" aria-label="What it waits for">
+      <Icon name="suspended" />
+      <ul>
+        {list.map((w) => (
+          <li key={w.location + w.kind}>
+            Waits for {w.run ? <>{w.kind} <RunLink id={w.run} /></> : w.topic ? <>an event of topic <a href={link(["topics", w.topic])}>{w.topic}</a></>
+              : w.queue ? <>a permit of queue <a href={link(["queues", w.queue])}>{w.queue}</a>, for {w.location}</> : <b>{waitText(w)}</b>}
+            <span class="dim"> since <When time={w.since} />{w.until && <>, until <When time={w.until} /></>}</span>.
+            {answers[w.kind] && <> {answers[w.kind]}{w.kind === "receive" && may("call") && <> <button class="button small" onClick={() => onSend(w)}>Send…</button></>}.</>}
+            {!answers[w.kind] && w.until && <span class="dim"> It goes on by itself.</span>}
+          </li>
+        ))}
+        {run.queue?.waits && <li>Waits for a permit of queue <a href={link(["queues", run.queue.name])}>{run.queue.name}</a>.</li>}
+        {run.lacks && <li class="why-bad">{run.lacks}</li>}
+      </ul>
+    </section>
+  );
+}
+
+/** One operation: its outcome, its error, its times, and what can be done there. Values are read when it is opened. */
+function Operation(p: {
+  id: string; at: string; known: Entry | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: Wait) => void;
+}) {
+  const path = "runs/" + segment(p.id);
+  const key = p.id + "\n" + p.at + "\n" + [p.known?.state, p.known?.attempts, p.known?.executing].join();
+  const { data, error, load } = useLoad(async (stop) => (await get<EntryPage>(path + "/history", { at: [p.at] }, stop)).entries[0] ?? null, key);
+  const head = useRef<HTMLHeadingElement>(null);
+  const e = data ?? p.known;
+  return (
+    <section class="operation" aria-label={"Operation " + p.at}
+      onKeyDown={(k) => { if (k.key === "Escape") p.onClose(); }}>
+      <header class="bar">
+        <h2 ref={head} class="id">{p.at}</h2>
+        <button class="button quiet square" aria-label="Close the operation" onClick={p.onClose}><Icon name="close" /></button>
+      </header>
+      {!e ? (error !== null && error !== undefined ? <Trouble error={error} retry={load} /> : data === null ? <p class="dim">Nothing is recorded here.</p> : <Loading />) : (
+        <>
+          <p class="bar-line"><StateOf state={e.state} undone={e.undone} /> <span class="dim">{e.kind}</span>
+            {!!e.attempts && e.attempts > 1 && <span class="dim">{e.attempts} attempts</span>}</p>
+          {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} /> (attempt {(e.attempts ?? 0) + 1})</span></p>}
+          {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
+          {e.error && <FailureView failure={e.error} />}
+          <EntryActions entry={e} onAct={p.onAct} />
+          <Facts of={[
+            ["began", <When time={e.started} />], ["ended", e.ended && <When time={e.ended} />],
+            ["took", e.started && took(e.started, e.ended)], ["order", e.number], ["run", e.run && <RunLink id={e.run} />],
+            ["topic", e.topic && <a href={link(["topics", e.topic])}>{e.topic}</a>], ["event", e.event],
+            ["iterations", e.loop && e.loop.completed + (e.loop.oldest ? ", kept from ~" + e.loop.oldest + " on" : "")],
+            ["compensation", e.undoable && (e.undone ? "has undone it" : "is there, and has not run")], ["stored", e.size ? bytes(e.size) : ""],
+          ]} />
+          {e.messages?.map((m, i) => <div key={i}><h3>message {m.name}, sent <When time={m.sent} /></h3><Value value={m.value} name={"message " + m.name} /></div>)}
+          {data === undefined && error === undefined ? <Loading /> : data && data.value !== undefined && data.value !== null ? (
+            <><h3>{e.state === "open" ? "last heartbeat" : e.kind === "version" ? "version" : "result"}</h3>
+              <Value value={data.value} name="result" href={address(path + "/value", { at: p.at })} /></>
+          ) : null}
+          {error !== undefined && error !== null && <Trouble error={error} retry={load} />}
+        </>
+      )}
+    </section>
+  );
+}
+
+/** All entries in the order in which they were completed. */
+function History({ entries, version, at, open }: { entries: Map<string, Entry>; version: number; at: string; open: (loc: string) => void }) {
+  const [active, setActive] = useState(0);
+  const [find, setFind] = useState("");
+  const holder = useRef<HTMLDivElement>(null);
+  const wanted = find.trim().toLowerCase();
+  const list = useMemo(() => [...entries.values()].filter((e) => !wanted || e.location.toLowerCase().includes(wanted) || e.kind === wanted || e.state === wanted)
+    .sort((a, b) => (a.number || Infinity) - (b.number || Infinity) || Date.parse(a.started ?? "") - Date.parse(b.started ?? "")), [version, wanted]);
+  const i = Math.min(active, Math.max(0, list.length - 1));
+  const keys = rowKeys(list.length, i, (to) => {
+    setActive(to);
+    reveal(holder.current, to);
+  }, (e) => {
+    if ((e.key === "Enter" || e.key === " ") && list[i]) {
+      e.preventDefault();
+      open(list[i]!.location);
+    }
+  });
+  return (
+    <section aria-label="History">
+      <div class="tools"><div class="tool-line"><label class="find">Find <input type="search" value={find} spellcheck={false} onInput={(e) => setFind(e.currentTarget.value)} /></label>
+        <span class="dim">{plural(list.length, "entry", "entries")}, in the order of completion; values are read when you open one</span></div></div>
+      {list.length === 0 ? <p class="dim pad">{entries.size ? "Nothing matches." : "Nothing is recorded yet."}</p> : (
+        <Windowed count={list.length} active={i} label="History" columns="history-rows" role="grid" holder={holder} onKeyDown={keys}
+          head={["Order", "Operation", "Kind", "State", "Began", "Took", "Size"].map((h) => <span key={h} class={"cell" + (h === "Order" || h === "Took" || h === "Size" ? " num" : "")} role="columnheader">{h}</span>)}
+          row={(n) => {
+            const e = list[n]!;
+            return (
+              <div key={e.location} class={"row" + (e.location === at ? " chosen" : "")} role="row" data-row={n} tabIndex={n === i ? 0 : -1} aria-rowindex={n + 2}
+                aria-selected={e.location === at} style={place(n)} onFocus={() => setActive(n)} onClick={() => { setActive(n); open(e.location); }}>
+                <span class="cell num dim" role="gridcell">{e.number ?? ""}</span>
+                <span class="cell clip id" role="gridcell" title={e.location}>{e.location}</span>
+                <span class="cell dim clip" role="gridcell">{e.kind}</span>
+                <span class="cell" role="gridcell"><StateOf state={e.state} undone={e.undone} />{(e.attempts ?? 0) > 1 && <span class="tag">×{e.attempts}</span>}</span>
+                <span class="cell dim" role="gridcell">{e.started ? moment(e.started, true) : ""}</span>
+                <span class="cell num" role="gridcell">{took(e.started, e.ended)}</span>
+                <span class="cell num dim" role="gridcell">{e.size ? bytes(e.size) : ""}</span>
+              </div>
+            );
+          }} />
+      )}
+    </section>
+  );
+}
+
+interface Item {
+  kind: string;
+  name?: string;
+  sent: string;
+  seen?: boolean;
+  size?: number;
+  value?: unknown;
+}
+
+function Inbox({ id, version }: { id: string; version: number }) {
+  const { data, error, load } = useLoad((stop) => get<{ items: Item[] }>("runs/" + segment(id) + "/inbox", {}, stop), id + version);
+  if (error !== undefined) return <Trouble error={error} retry={load} />;
+  if (!data) return <Loading />;
+  if (!data.items?.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
+  return <ul class="cards">{data.items.map((m, i) => (
+    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.seen === false ? ", not yet seen" : ""}</span></p>
+      {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
+}
+
+function Children({ run, version }: { run: Run; version: number }) {
+  const { data, error, load } = useLoad((stop) => get<Page>("runs", { query: "parent=" + run.number, limit: 200 }, stop), run.id + version);
+  if (error !== undefined) return <Trouble error={error} retry={load} />;
+  if (!data) return <Loading />;
+  if (!data.runs.length) return <Empty title="It has started no other runs" />;
+  const n = (s: string) => data.runs.filter((r) => r.status === s).length;
+  return (
+    <section aria-label="Children">
+      <p class="dim">{plural(data.runs.length, "child", "children")}{data.next && " or more"}
+        {n("failed") + n("stalled") > 0 && <>, <b class="why-bad">{n("failed") + n("stalled")} failed or stalled</b></>}.
+        {" "}<a href={toRuns("parent=" + run.number)}>As a list of runs</a></p>
+      <SmallList runs={[...data.runs].sort((a, b) => rank(a) - rank(b))} />
+    </section>
+  );
+}
+
+const rank = (r: Run) => ["stalled", "failed", "running", "suspended", "queued", "cancelled", "succeeded"].indexOf(r.status);
+
+interface Feeds {
+  values?: { name: string; at: string; set: number; value?: unknown }[];
+  streams?: { name: string; at: string; last: number }[];
+}
+
+function Values({ id, version }: { id: string; version: number }) {
+  const { data, error, load } = useLoad((stop) => get<Feeds>("runs/" + segment(id) + "/values", {}, stop), id + version);
+  if (error !== undefined) return <Trouble error={error} retry={load} />;
+  if (!data) return <Loading />;
+  if (!data.values?.length && !data.streams?.length) return <Empty title="It shows no values and no streams">Code shows them with SetValue and Append.</Empty>;
+  return (
+    <ul class="cards">
+      {data.values?.map((v) => <li key={v.name} class="card"><p><b>{v.name}</b> <span class="dim">set <When time={v.at} />, {plural(v.set, "time")}</span></p><Value value={v.value} name={v.name} /></li>)}
+      {data.streams?.map((s) => <li key={s.name} class="card"><Stream id={id} name={s.name} last={s.last} at={s.at} /></li>)}
+    </ul>
+  );
+}
+
+interface StreamPage {
+  items: { position: number; at: string; value?: unknown; location?: string }[];
+  next?: number;
+}
+
+function Stream({ id, name, last, at }: { id: string; name: string; last: number; at: string }) {
+  const from = Math.max(0, last - 100);
+  const { data, error } = useLoad((stop) => get<StreamPage>("runs/" + segment(id) + "/streams/" + segment(name), { after: from || undefined, limit: 100 }, stop), id + name + last);
+  return (
+    <>
+      <p><b>stream {name}</b> <span class="dim">{plural(last, "item")}, the last one <When time={at} /></span></p>
+      {error !== undefined ? <Trouble error={error} /> : !data ? <Loading /> : (
+        <ol class="stream" tabIndex={0} aria-label={"Items of " + name}>{data.items?.map((i) => (
+          <li key={i.position}><span class="dim num">{i.position}</span> <span class="dim"><When time={i.at} /></span> <code>{JSON.stringify(i.value)}</code></li>))}</ol>
+      )}
+    </>
+  );
+}
+
+function RunAudit({ id, version }: { id: string; version: number }) {
+  const { data, error, load } = useLoad((stop) => get<{ audit: Audit[] }>("runs/" + segment(id) + "/audit", {}, stop), id + version);
+  if (error !== undefined) return <Trouble error={error} retry={load} />;
+  if (!data) return <Loading />;
+  return <AuditList acts={data.audit ?? []} none="Nobody has acted on this run" />;
+}
+
+function Data({ run }: { run: Run }) {
+  const path = "runs/" + segment(run.id);
+  return (
+    <div class="columns">
+      <section aria-label="Input"><h2>Input</h2><Value value={run.input} name="input" href={address(path + "/value", { at: "input" })} /></section>
+      <section aria-label="Result"><h2>Result</h2>{run.status === "succeeded" ? <Value value={run.output} name="result" href={address(path + "/value", { at: "output" })} />
+        : run.error ? <FailureView failure={run.error} /> : <p class="dim">There is none yet.</p>}</section>
+      <section aria-label="Facts"><h2>Facts</h2>
+        <Facts of={[
+          ["number", run.number], ["created", <When time={run.created} />], ["started", run.started && <When time={run.started} />],
+          ["ended", run.ended && <When time={run.ended} />], ["build", run.build], ["owner", run.owner], ["parent", run.parent_id && <RunLink id={run.parent_id} />],
+          ["wakes", run.wake_at && <When time={run.wake_at} />],
+          ...Object.entries(run.headers ?? {}).map(([k, v]): [string, ComponentChildren] => ["header " + k, v]),
+        ]} />
+        <p><a class="button" href={address(path + "/export")} download>Export the run</a></p>
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,404 @@
+// The list of runs: views, filter, counts, selection, and what can be done to many at once.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, may } from "./api";
+import { Act, Bulk, verbs, type Verb } from "./actions";
+import { Icon } from "./icons";
+import { say, useLive } from "./live";
+import { Badge, Empty, Loading, Menu, RunLink, Trouble, When, rowKeys } from "./parts";
+import { quoted, terms, toggled, values, without } from "./query";
+import { go, link, toRun } from "./route";
+import { moment, plural, took } from "./time";
+import type { Run, RunPage, Status, Tally, Wait } from "./types";
+
+const statuses: Status[] = ["queued", "running", "suspended", "stalled", "failed", "succeeded", "cancelled"];
+
+interface View {
+  name: string;
+  query: string;
+  order?: string;
+}
+
+const builtIn: View[] = [
+  { name: "All", query: "" },
+  { name: "Needs attention", query: "status=failed,stalled" },
+  { name: "Running", query: "status=running" },
+  { name: "Waiting", query: "status=suspended" },
+  { name: "Paused", query: "mark=paused" },
+  { name: "Recently ended", query: "status=succeeded,failed,cancelled", order: "ended" },
+];
+
+const key = "stet.views";
+
+function ownViews(): View[] {
+  try {
+    const list: unknown = JSON.parse(localStorage.getItem(key) ?? "[]");
+    return Array.isArray(list) ? list.filter((v) => typeof v?.name === "string" && typeof v?.query === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+const toList = (query: string, order?: string) => link(["runs"], { query, order });
+
+export function RunsPage({ query, order }: { query: string; order: string }) {
+  const [pages, setPages] = useState<{ runs: Run[]; next: string | undefined; key: string } | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [fresh, setFresh] = useState<Run[]>([]);
+  const [chosen, setChosen] = useState<Set<string>>(new Set());
+  const [act, setAct] = useState<{ verb: Verb; runs: Run[] } | null>(null);
+  const [bulk, setBulk] = useState<Verb | null>(null);
+  const [views, setViews] = useState(ownViews);
+  const [more, setMore] = useState(false);
+  const listKey = query + "\n" + order;
+  const wanted = useRef(listKey);
+  wanted.current = listKey;
+  const params = { query, order: order || undefined, limit: 50 };
+
+  const load = async () => {
+    const mine = listKey;
+    try {
+      const page = await get<RunPage>("runs", params);
+      if (wanted.current !== mine) return;
+      setPages({ runs: page.runs, next: page.next, key: mine });
+      setFresh([]);
+      setError(null);
+    } catch (e) {
+      if (wanted.current === mine) setError(e);
+    }
+  };
+  useEffect(() => {
+    setPages(null);
+    setError(null);
+    setFresh([]);
+    setChosen(new Set());
+    void load();
+  }, [listKey]);
+
+  // Rows are written anew where they stand; what is new waits above until it is asked for.
+  useLive({ runs: query }, async () => {
+    const mine = listKey;
+    const page = await get<RunPage>("runs", params);
+    if (wanted.current !== mine) return;
+    setError(null);
+    setPages((old) => {
+      if (!old || old.key !== mine) return { runs: page.runs, next: page.next, key: mine };
+      const byID = new Map(page.runs.map((r) => [r.id, r]));
+      const known = new Set(old.runs.map((r) => r.id));
+      const added = page.runs.filter((r) => !known.has(r.id));
+      if (!old.runs.length) return { runs: page.runs, next: page.next, key: mine };
+      setFresh(added);
+      return { ...old, runs: old.runs.map((r) => byID.get(r.id) ?? r) };
+    });
+    await counts.load();
+  }, 3000);
+
+  const older = async () => {
+    if (!pages?.next || more) return;
+    setMore(true);
+    try {
+      const page = await get<RunPage>("runs", { ...params, cursor: pages.next });
+      setPages((old) => old && { ...old, runs: [...old.runs, ...page.runs], next: page.next });
+    } catch (e) {
+      setError(e);
+    }
+    setMore(false);
+  };
+
+  const counts = useCounts(query);
+  const runs = pages?.key === listKey ? pages.runs : null;
+  const selected = useMemo(() => runs?.filter((r) => chosen.has(r.id)) ?? [], [runs, chosen]);
+  const change = (q: string) => go(toList(q, order));
+  const save = () => {
+    const name = prompt("Name of the view")?.trim();
+    if (!name) return;
+    const list = [...views.filter((v) => v.name !== name), { name, query, order }];
+    localStorage.setItem(key, JSON.stringify(list));
+    setViews(list);
+  };
+  const current = (v: View) => v.query === query && (v.order ?? "") === order;
+  const mine = views.find(current);
+
+  return (
+    <>
+      <h1 class="unseen">Runs</h1>
+      <div class="views" role="group" aria-label="Views">
+        {[...builtIn, ...views].map((v) => (
+          <a key={v.name} class="view" href={toList(v.query, v.order)} aria-current={current(v) ? "true" : undefined}>
+            {v.name}
+            {v.name === "Needs attention" && <Attention />}
+          </a>
+        ))}
+        {mine ? (
+          <button class="button quiet small" onClick={() => {
+            const list = views.filter((v) => v !== mine);
+            localStorage.setItem(key, JSON.stringify(list));
+            setViews(list);
+          }}>Forget this view</button>
+        ) : !builtIn.some(current) && <button class="button quiet small" onClick={save}><Icon name="plus" />Save as a view</button>}
+      </div>
+      <Filter query={query} change={change} />
+      <div class="counts" role="group" aria-label="Runs by status">
+        {statuses.map((s) => {
+          const c = counts.of(s);
+          return (
+            <button key={s} class={"count is-" + s} aria-pressed={values(query, "status=").includes(s)}
+              onClick={() => change(toggled(query, "status=", s))}>
+              <Icon name={s} />{s} <b>{c}</b>
+            </button>
+          );
+        })}
+        {counts.capped && <button class="button quiet small" onClick={counts.exact}>Count exactly</button>}
+      </div>
+      {error !== null && <Trouble error={error} retry={load} />}
+      {fresh.length > 0 && (
+        <button class="fresh" onClick={() => {
+          void load();
+          say(plural(fresh.length, "new run") + " shown");
+        }}>{fresh.length >= 50 ? "50 or more" : fresh.length} new above, show</button>
+      )}
+      {!runs ? error === null && <Loading /> : runs.length === 0 ? (
+        query ? <Empty title="No run matches">Take a term away, or look at <a href="#/runs">all runs</a>.</Empty>
+          : <Empty title="There are no runs yet">Start one from the application, or with <code>stet start</code>.</Empty>
+      ) : (
+        <>
+          <List runs={runs} chosen={chosen} setChosen={setChosen} />
+          <div class="foot">
+            <span class="dim">{plural(runs.length, "run")} shown</span>
+            {pages?.next && <button class="button" disabled={more} onClick={older}>{more ? "Reading…" : "Show older"}</button>}
+          </div>
+        </>
+      )}
+      {may("operate") && runs && runs.length > 0 && (
+        <div class="acts" role="group" aria-label="Actions">
+          {selected.length > 0 ? (
+            <>
+              <b>{plural(selected.length, "run")} selected</b>
+              {(["retry", "cancel"] as Verb[]).map((v) => (
+                <button key={v} class="button" onClick={() => setAct({ verb: v, runs: selected })}>{verbs[v].label}…</button>
+              ))}
+              <Menu label="More" choices={(["resume", "pause", "terminate"] as Verb[]).map((v) => ({
+                label: verbs[v].label + "…", danger: v === "terminate", run: () => setAct({ verb: v, runs: selected }),
+              }))} />
+              <button class="button quiet" onClick={() => setChosen(new Set())}>Clear</button>
+            </>
+          ) : <span class="dim">Select runs with the boxes, or:</span>}
+          <Menu label="All that match" choices={(["retry", "cancel", "pause", "resume", "terminate"] as Verb[]).map((v) => ({
+            label: verbs[v].label + "…", hint: "shows first which runs it reaches", danger: v === "terminate", run: () => setBulk(v),
+          }))} />
+        </div>
+      )}
+      {act && <Act verb={act.verb} runs={act.runs} onClose={() => setAct(null)} onDone={() => {
+        setChosen(new Set());
+        void load();
+      }} />}
+      {bulk && <Bulk verb={bulk} query={query} onClose={() => setBulk(null)} onDone={load} />}
+    </>
+  );
+}
+
+/** Counts by status of all that matches, whatever its status, so that the buttons say what they would show. */
+function useCounts(query: string) {
+  const [tallies, setTallies] = useState<Tally[] | null>(null);
+  const base = terms(query).filter((t) => !t.startsWith("status=")).join(" ");
+  const last = useRef(base);
+  last.current = base;
+  const read = async (exact: boolean) => {
+    const mine = base;
+    try {
+      const c = await get<{ counts: Tally[] }>("counts", { query: mine, by: "status", exact });
+      if (last.current === mine) setTallies(c.counts);
+    } catch {
+      // the list says what is wrong
+    }
+  };
+  useEffect(() => {
+    setTallies(null);
+    void read(false);
+  }, [base]);
+  const at = useRef(0);
+  return {
+    capped: tallies?.some((t) => t.more) ?? false,
+    of: (s: Status) => {
+      const t = tallies?.find((c) => c.status === s);
+      return tallies ? (t?.runs ?? 0).toLocaleString("en") + (t?.more ? "+" : "") : "";
+    },
+    exact: () => void read(true),
+    load: async () => {
+      if (Date.now() - at.current < 5000) return;
+      at.current = Date.now();
+      await read(false);
+    },
+  };
+}
+
+function Attention() {
+  const [n, setN] = useState("");
+  const read = async () => {
+    const c = await get<{ counts: Tally[] }>("counts", { query: "status=failed,stalled", by: "status" });
+    const sum = c.counts.reduce((a, t) => a + t.runs, 0);
+    setN(sum ? sum.toLocaleString("en") + (c.counts.some((t) => t.more) ? "+" : "") : "");
+  };
+  useEffect(() => { read().catch(() => {}); }, []);
+  useLive({ runs: "status=failed,stalled" }, read, 10000);
+  return n ? <b class="pill">{n}</b> : null;
+}
+
+const help: [string, string][] = [
+  ["id=order-42", "this ID, or several: id=a,b"], ["id=order-*", "IDs with this beginning"],
+  ["workflow=checkout", "one of these workflows"], ["status=failed,stalled", "one of these"],
+  ["mark=paused", "paused, cancelling, undoing or expiring"], ["tag.tenant=acme", "has the tag with this value"],
+  ["parent=17", "children of the run with this number"], ["created>2026-01-31", "created then or later; also with a time"],
+  ["ended<2026-02-01", "has ended, before then"],
+];
+
+function Filter({ query, change }: { query: string; change: (q: string) => void }) {
+  const [text, setText] = useState(query);
+  const [open, setOpen] = useState(false);
+  useEffect(() => setText(query), [query]);
+  return (
+    <form class="filter" role="search" onSubmit={(e) => { e.preventDefault(); change(terms(text).join(" ")); }}>
+      <div class="filter-line">
+        <label for="filter">Filter</label>
+        <div class="field">
+          <Icon name="find" />
+          <input id="filter" value={text} spellcheck={false} autocomplete="off" placeholder="workflow=checkout tag.tenant=acme"
+            onInput={(e) => setText(e.currentTarget.value)} aria-describedby="filter-hint" />
+        </div>
+        <button class="button">Apply</button>
+        <button type="button" class="button quiet" aria-expanded={open} onClick={() => setOpen(!open)}>Terms</button>
+        <span id="filter-hint" class="unseen">Terms with spaces between them. All must hold. Enter applies.</span>
+      </div>
+      {open && (
+        <ul class="terms">
+          {help.map(([t, hint]) => (
+            <li key={t}>
+              <button type="button" class="chip" onClick={() => setText((text + " " + t).trim())}>{t}</button>
+              <span class="dim">{hint}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {terms(query).length > 0 && (
+        <ul class="chips" aria-label="Terms of the filter">
+          {terms(query).map((t) => (
+            <li key={t}>
+              <span class="chip">{t}
+                <button type="button" aria-label={"Take away " + t} onClick={() => change(without(query, t))}><Icon name="close" /></button>
+              </span>
+            </li>
+          ))}
+          <li><button type="button" class="button quiet small" onClick={() => change("")}>Clear all</button></li>
+        </ul>
+      )}
+    </form>
+  );
+}
+
+/** What a run waits for, or why it has stopped, in a line. */
+export function Why({ run }: { run: Run }) {
+  if (run.error && (run.status === "failed" || run.status === "stalled")) {
+    const where = run.error.location;
+    return <><span class="why-bad">{where && <b>{where}: </b>}{brief(run.error.message)}</span></>;
+  }
+  if (run.reason) return <span class={run.status === "stalled" ? "why-bad" : ""}>{run.cause && <b>{run.cause}: </b>}{run.reason}</span>;
+  const wait = run.waits_for?.[0];
+  if (wait) {
+    return <span>{waitText(wait)}{wait.until && <span class="dim">, until {moment(wait.until)}</span>}
+      {run.waits_for!.length > 1 && <span class="dim"> and {run.waits_for!.length - 1} more</span>}</span>;
+  }
+  if (run.queue?.waits) return <span>a permit of queue {run.queue.name}</span>;
+  if (run.lacks) return <span>{run.lacks}</span>;
+  return null;
+}
+
+/** The last words of a failure say most: the step and its attempts are there already. */
+function brief(text: string) {
+  const line = text.split("\n").find((l) => l.trim()) ?? text;
+  const cut = /^step .{1,80}? failed(?: after \d+ attempts)?: (?:try|attempt) \d+: (.+)$/.exec(line);
+  return cut ? cut[1] : line;
+}
+
+export function waitText(w: Wait): string {
+  switch (w.kind) {
+    case "receive": return "message " + (w.names ?? []).join(" or ");
+    case "child": return "child " + (w.run ?? w.location);
+    case "run": return "run " + (w.run ?? w.location);
+    case "event": return "event of topic " + (w.topic ?? w.location);
+    case "sleep": return "sleep " + w.location;
+    case "promise": return "promise " + w.location;
+  }
+  if (w.queue) return "permit of queue " + w.queue + " for " + w.location;
+  return (w.kind === "step" ? "next attempt of " : w.kind + " ") + w.location;
+}
+
+function List({ runs, chosen, setChosen }: { runs: Run[]; chosen: Set<string>; setChosen: (s: Set<string>) => void }) {
+  const [active, setActive] = useState(0);
+  const body = useRef<HTMLDivElement>(null);
+  const choose = may("operate");
+  useEffect(() => { if (active >= runs.length) setActive(Math.max(0, runs.length - 1)); }, [runs.length]);
+  const toggle = (id: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    setChosen(next);
+    say(next.size + " selected");
+  };
+  const keys = rowKeys(runs.length, active, (to) => {
+    setActive(to);
+    body.current?.querySelectorAll<HTMLElement>("[data-row]")[to]?.focus();
+  }, (e) => {
+    const run = runs[active];
+    if (!run || (e.target as HTMLElement).dataset.row === undefined) return;
+    if (e.key === "Enter") go(toRun(run.id));
+    else if (e.key === " " && choose) {
+      e.preventDefault();
+      toggle(run.id);
+    }
+  });
+  const all = runs.every((r) => chosen.has(r.id));
+  return (
+    <div class={choose ? "list runs" : "list runs plain-list"} role="treegrid" aria-label="Runs" aria-rowcount={runs.length + 1}
+      aria-multiselectable={choose} onKeyDown={keys}>
+      <div class="row head" role="row" aria-rowindex={1}>
+        {choose && <span role="columnheader" class="cell"><input type="checkbox" aria-label="Select all that are shown" tabIndex={-1}
+          checked={all} onChange={() => setChosen(all ? new Set() : new Set(runs.map((r) => r.id)))} /></span>}
+        {["Status", "Run", "Workflow", "Age", "Took", "Waits for, or why it stopped"].map((h) => (
+          <span key={h} class="cell" role="columnheader">{h}</span>
+        ))}
+      </div>
+      <div ref={body} role="rowgroup">
+        {runs.map((r, i) => (
+          <div key={r.id} class={"row is-" + r.status} role="row" data-row={i} tabIndex={i === active ? 0 : -1} aria-level={1}
+            aria-rowindex={i + 2} aria-selected={choose ? chosen.has(r.id) : undefined} onFocus={() => setActive(i)}
+            onClick={(e) => {
+              if (!(e.target as HTMLElement).closest("a,input,button") && !getSelection()?.toString()) go(toRun(r.id));
+            }}>
+            {choose && <span role="gridcell" class="cell"><input type="checkbox" tabIndex={-1} aria-label={"Select " + r.id}
+              checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></span>}
+            <span role="gridcell" class="cell"><Badge status={r.status} marks={r.marks} /></span>
+            <span role="gridcell" class="cell clip"><a class="id" href={toRun(r.id)} tabIndex={-1} title={r.id}>{r.id}</a></span>
+            <span role="gridcell" class="cell clip"><a class="quiet-link" tabIndex={-1}
+              href={toList("workflow=" + quoted(r.workflow))} title={r.workflow}>{r.workflow}</a></span>
+            <span role="gridcell" class="cell num"><When time={r.created} ago /></span>
+            <span role="gridcell" class="cell num">{r.ended || r.status !== "queued" ? took(r.started, r.ended) : ""}</span>
+            <span role="gridcell" class="cell clip why"><Why run={r} /></span>
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The runs of a query as a small list: children of a run, runs that wait. */
+export function SmallList({ runs }: { runs: Run[] }) {
+  return (
+    <ul class="small-list">
+      {runs.map((r) => (
+        <li key={r.id}>
+          <Badge status={r.status} marks={r.marks} /> <RunLink id={r.id} /> <span class="dim">{r.workflow}</span>
+          <span class="dim num">{took(r.started, r.ended)}</span> <span class="clip why"><Why run={r} /></span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,202 @@
+import { useState } from "preact/hooks";
+import { del, get, may, now, post, segment } from "./api";
+import { Ask, type Question } from "./ask";
+import { Icon } from "./icons";
+import { useLive } from "./live";
+import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
+import { link } from "./route";
+import { moment, span } from "./time";
+
+interface Decision {
+  from: string;
+  to: string;
+  count: number;
+  at: string;
+  run?: string;
+  reason?: string;
+}
+
+interface Schedule {
+  name: string;
+  workflow: string;
+  cron?: string;
+  zone?: string;
+  every_ms?: number;
+  overlap?: string;
+  input?: unknown;
+  paused?: boolean;
+  paused_at?: string;
+  reason?: string;
+  stalled?: string;
+  next?: string[];
+  running?: string[];
+  started: number;
+  skipped: number;
+  backfills?: number;
+  past?: Decision[];
+}
+
+interface Next {
+  next: { at: string; local?: string; skipped?: boolean; repeated?: boolean }[];
+}
+
+const rule = (s: Schedule) => s.cron ? s.cron + (s.zone ? " in " + s.zone : "") : s.every_ms ? "every " + span(s.every_ms) : "";
+
+export function Schedules({ name }: { name?: string | undefined }) {
+  const [ask, setAsk] = useState<Question | null>(null);
+  const { data, error, load } = useLoad((stop) => get<{ schedules: Schedule[] }>("schedules", {}, stop), "schedules");
+  useLive({}, load, 5000);
+  const path = (s: Schedule) => "schedules/" + segment(s.name);
+  const pause = (s: Schedule): Question => ({
+    title: (s.paused ? "Resume" : "Pause") + " schedule " + s.name, button: s.paused ? "Resume" : "Pause",
+    does: s.paused ? "It starts runs again at its next instant. What was due meanwhile is not made up for." : "It starts no runs until it is resumed. Runs that it has started go on.",
+    act: (reason) => post(path(s) + (s.paused ? "/resume" : "/pause"), { reason }),
+  });
+  const trigger = (s: Schedule): Question => ({
+    title: "Start a run of " + s.name + " now", button: "Start now", does: <>One run of {s.workflow} begins now, whatever the overlap rule says. The schedule goes on as before.</>,
+    act: (reason) => post(path(s) + "/trigger", { reason }),
+  });
+  const backfill = (s: Schedule): Question => ({
+    title: "Backfill " + s.name, button: "Backfill", does: "A run begins for each instant of the schedule in this time.",
+    fields: [{ name: "from", label: "From", type: "datetime-local" }, { name: "to", label: "To", type: "datetime-local" }],
+    act: (reason, v) => post(path(s) + "/backfill", { reason, from: new Date(v.from!).toISOString(), to: new Date(v.to!).toISOString() }),
+  });
+  const remove = (s: Schedule): Question => ({
+    title: "Delete schedule " + s.name, button: "Delete", danger: true, does: "It starts no more runs, and its past is gone. Runs that it has started go on.", act: () => del(path(s)),
+  });
+  const one = name === undefined ? undefined : data?.schedules?.find((s) => s.name === name);
+  return (
+    <div class="page">
+      {name !== undefined && <p class="crumbs"><a href="#/schedules">Schedules</a></p>}
+      <h1>{name ?? "Schedules"}</h1>
+      {error !== undefined && <Trouble error={error} retry={load} />}
+      {!data ? error === undefined && <Loading /> : name !== undefined ? (!one ? <Empty title={"There is no schedule " + name} /> : (
+        <>
+          {may("operate") && <div class="buttons">
+            <button class="button" onClick={() => setAsk(pause(one))}>{one.paused ? "Resume…" : "Pause…"}</button>
+            <button class="button" onClick={() => setAsk(trigger(one))}>Start now…</button>
+            <button class="button" onClick={() => setAsk(backfill(one))}>Backfill…</button>
+            <button class="button is-danger" onClick={() => setAsk(remove(one))}>Delete…</button>
+          </div>}
+          <Stopped s={one} />
+          <Facts of={[
+            ["workflow", one.workflow], ["rule", <code>{rule(one)}</code>], ["if one still runs", one.overlap], ["started", one.started], ["skipped", one.skipped || ""],
+            ["running", one.running?.length ? one.running.map((r) => <span key={r}><RunLink id={r} /> </span>) : ""], ["backfills under way", one.backfills || ""],
+          ]} />
+          <Month key={one.name} s={one} />
+          <h2>Past decisions</h2>
+          <Past s={one} />
+          <h2>Input</h2><Value value={one.input} name="input" />
+        </>
+      )) : !data.schedules?.length ? <Empty title="There are no schedules">An application declares them, or <code>stet schedule create</code> makes one.</Empty> : (
+        <Table label="Schedules" head={["Schedule", "Workflow", "Rule", "Next", "Running", "Started", ""]} numbers={[5]}>
+          {data.schedules.map((s) => (
+            <tr key={s.name}>
+              <td><a class="id" href={link(["schedules", s.name])}>{s.name}</a>{s.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}
+                {s.stalled && <span class="badge is-stalled"><Icon name="stalled" />stalled</span>}</td>
+              <td>{s.workflow}</td><td><code>{rule(s)}</code></td><td class="nowrap">{s.paused ? <span class="dim">none</span> : s.next?.[0] && <When time={s.next[0]} />}</td>
+              <td>{s.running?.slice(0, 3).map((r) => <span key={r}><RunLink id={r} /> </span>)}{(s.running?.length ?? 0) > 3 && <span class="dim">and {s.running!.length - 3} more</span>}</td>
+              <td class="num">{s.started.toLocaleString("en")}</td>
+              <td class="num nowrap">{may("operate") && <button class="button small" onClick={() => setAsk(pause(s))}>{s.paused ? "Resume…" : "Pause…"}</button>}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={load} />}
+    </div>
+  );
+}
+
+function Stopped({ s }: { s: Schedule }) {
+  if (s.stalled) return <div class="note is-warn"><Icon name="stalled" /><p>Stalled: {s.stalled}</p></div>;
+  if (s.paused) return <div class="note"><Icon name="paused" /><p>Paused{s.paused_at && <> since <When time={s.paused_at} /></>}{s.reason && ": " + s.reason}</p></div>;
+  return null;
+}
+
+function Past({ s }: { s: Schedule }) {
+  if (!s.past?.length) return <p class="dim">It has decided nothing yet.</p>;
+  return (
+    <Table label="Past decisions" head={["Due", "Decided", "What", "Why"]}>
+      {[...s.past].reverse().map((d, i) => (
+        <tr key={i}><td class="nowrap"><When time={d.from} />{d.count > 1 && <> to <When time={d.to} /> ({d.count})</>}</td><td class="nowrap"><When time={d.at} /></td>
+          <td>{d.run ? <RunLink id={d.run} /> : <span class="badge is-cancelled"><Icon name="cancelled" />skipped</span>}</td><td>{d.reason}</td></tr>
+      ))}
+    </Table>
+  );
+}
+
+const dayNames = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/** The day and clock of a moment in a zone. */
+function inZone(t: number, zone: string) {
+  const parts = Object.fromEntries(new Intl.DateTimeFormat("en-GB", { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
+    hourCycle: "h23", timeZoneName: "longOffset" }).formatToParts(t).map((p) => [p.type, p.value]));
+  return { day: `${parts.year}-${parts.month}-${parts.day}`, clock: `${parts.hour}:${parts.minute}`, offset: parts.timeZoneName ?? "" };
+}
+
+/** A month of next instants, in the schedule's zone; days on which the clocks change are marked, with what that means. */
+function Month({ s }: { s: Schedule }) {
+  const { data, error } = useLoad((stop) => get<Next>("schedules/" + segment(s.name) + "/next", { n: 200 }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
+  const viewer = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const zone = s.zone && valid(s.zone) ? s.zone : s.cron ? "UTC" : viewer;
+  const list = data?.next ?? s.next?.map((at) => ({ at })) ?? [];
+  if (s.paused) return null;
+  const days = new Map<string, { at: string; skipped?: boolean; repeated?: boolean }[]>();
+  for (const n of list) {
+    const day = inZone(Date.parse(n.at), zone).day;
+    days.set(day, [...(days.get(day) ?? []), n]);
+  }
+  const begin = Date.parse(inZone(now(), zone).day + "T12:00:00Z");
+  const monday = begin - ((new Date(begin).getUTCDay() + 6) % 7) * 86_400_000;
+  const today = inZone(now(), zone).day;
+  const weeks = [0, 1, 2, 3, 4].map((w) => [0, 1, 2, 3, 4, 5, 6].map((d) => new Date(monday + (w * 7 + d) * 86_400_000).toISOString().slice(0, 10)));
+  const last = list.length ? Date.parse(list[list.length - 1]!.at) : 0;
+  return (
+    <section aria-label="Next instants">
+      <h2>Next five weeks <span class="dim small">in {zone}{zone !== viewer && <>; you are in {viewer}</>}</span></h2>
+      {error !== undefined && <Trouble error={error} />}
+      <div class="scroll" tabIndex={0} role="region" aria-label="Month">
+        <table class="month">
+          <thead><tr>{dayNames.map((d) => <th key={d} scope="col">{d}</th>)}</tr></thead>
+          <tbody>{weeks.map((week) => (
+            <tr key={week[0]}>{week.map((day) => {
+              const at = days.get(day) ?? [], change = clockChange(day, zone);
+              return (
+                <td key={day} class={day < today ? "past" : day === today ? "today" : ""}>
+                  <div class="day"><span>{Number(day.slice(8)) === 1 || day === week[0] ? day.slice(5).replace("-", "/") : Number(day.slice(8))}</span>
+                    {change !== 0 && <span class="badge is-stalled" title={change > 0 ? "an hour is skipped" : "an hour is repeated"}><Icon name="expiring" />{change > 0 ? "hour skipped" : "hour repeated"}</span>}</div>
+                  {at.slice(0, 4).map((n) => (
+                    <div key={n.at} title={moment(n.at) + " for you"}>{inZone(Date.parse(n.at), zone).clock}
+                      {zone !== viewer && <span class="dim small"> {inZone(Date.parse(n.at), viewer).clock}</span>}
+                      {n.skipped && <span class="tag">was skipped</span>}{n.repeated && <span class="tag">repeated</span>}</div>
+                  ))}
+                  {at.length > 4 && <div class="dim small">{at.length - 4} more</div>}
+                  {!at.length && last > 0 && Date.parse(day + "T12:00:00Z") > last && list.length >= 200 && <div class="dim small">not computed</div>}
+                </td>
+              );
+            })}</tr>
+          ))}</tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function valid(zone: string): boolean {
+  try {
+    inZone(0, zone);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether the clocks of a zone change on a day: 1 forward, -1 back. */
+function clockChange(day: string, zone: string): number {
+  const minutes = (t: number) => {
+    const m = /GMT([+-])(\d+):?(\d*)/.exec(inZone(t, zone).offset);
+    return m ? (m[1] === "-" ? -1 : 1) * (Number(m[2]) * 60 + Number(m[3] || 0)) : 0;
+  };
+  const noon = Date.parse(day + "T12:00:00Z") - minutes(Date.parse(day + "T12:00:00Z")) * 60_000;
+  return Math.sign(minutes(noon + 11.9 * 3_600_000) - minutes(noon - 12 * 3_600_000));
+}
