@@ -90,8 +90,10 @@ type Claims struct {
 	Runs []Claimed
 	// Fenced lists the shards whose lease is not current; nothing was claimed in them.
 	Fenced []Shard
-	// More says that Limit, or the store's own bound on items, cut the answer.
+	// More says that there are ready runs beyond Limit, or beyond what the store claims at once.
 	More bool
+	// MoreItems says that claimed runs have items beyond those of the answer, by the store's own bound.
+	MoreItems bool
 	// NextWake is the earliest wake time after Now of an unclaimed run in the
 	// shards whose workflow the node has; 0: none.
 	NextWake Time

@@ -48,25 +48,23 @@ type activation struct {
 	gone    bool // takes no events any more
 
 	// The driver's.
-	phase     phase
-	run       store.Run
-	r         interpreter         // nil: loading
-	code      *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
-	turn      turnUnderWay
-	touched   bool // the row knows this build, and the run is no suspect
-	former    bool // the row has an earlier build, and nothing was recorded since
-	begun     bool // that a turn was committed can be seen
-	releases  bool // the run holds no permit of its queue while it is suspended
-	timer     *time.Timer
-	claimedAt store.Time                       // by the store's clock, if a claim has brought it into memory
-	loadedAt  store.Time                       // a time at which its inbox was read: claimedAt, once it is loaded
-	advanced  struct{ to, inboxAt store.Time } // the latest step
-	watch     *time.Timer                      // while code runs
-	bodies    map[int64]*steps.Attempt         // by operation
-	next      steps.Task                       // started last, and left to the driver
-	places    steps.Places                     // of bodies that have ended
-	outcomes  []steps.Task                     // of these: their outcomes are for the next turn
-	emitted   []func()                         // settle what bodies have emitted for the next turn
+	phase    phase
+	run      store.Run
+	r        interpreter         // nil: loading
+	code     *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
+	turn     turnUnderWay
+	touched  bool // the row knows this build, and the run is no suspect
+	former   bool // the row has an earlier build, and nothing was recorded since
+	begun    bool // that a turn was committed can be seen
+	releases bool // the run holds no permit of its queue while it is suspended
+	timer    *time.Timer
+	advanced struct{ to, inboxAt store.Time } // the latest step
+	watch    *time.Timer                      // while code runs
+	bodies   map[int64]*steps.Attempt         // by operation
+	next     steps.Task                       // started last, and left to the driver
+	places   steps.Places                     // of bodies that have ended
+	outcomes []steps.Task                     // of these: their outcomes are for the next turn
+	emitted  []func()                         // settle what bodies have emitted for the next turn
 
 	early  []event // arrived while loading
 	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read
@@ -173,7 +171,6 @@ func (a *activation) drive() steps.Task {
 		a.mu.Unlock()
 		a.startNext()
 		if a.handle(events) {
-			inboxAt = max(inboxAt, a.loadedAt)
 			if a.behind != 0 || a.code != nil && a.code.Pausing() {
 				inboxAt = 0 // not all that it held has arrived, or is left there
 			}
@@ -368,7 +365,7 @@ func (a *activation) schedule() {
 		return // it waits for the answer
 	}
 	if needsInbox && at <= a.x.e.time.Now() {
-		if a.behind == 0 && max(a.shard.InboxReadAt(), a.loadedAt) >= at {
+		if a.behind == 0 && a.shard.InboxReadAt() >= at {
 			a.post(timeReached{})
 		} else {
 			a.x.dispatcher.claimFor(a)

@@ -180,12 +180,13 @@ func (d *dispatcher) claim() (found bool) {
 	late := d.learn(&req, &claims)
 	if claims.More {
 		x.memory.Starve(room == 0)
-	} else {
+	}
+	if !claims.MoreItems {
 		for _, l := range in.Open() {
 			in.Of(l.Shard).InboxRead(claims.Now)
 		}
 	}
-	if claims.More && room > 0 {
+	if (claims.More || claims.MoreItems) && room > 0 {
 		d.claimSoon()
 	}
 	for a := range waiting {
@@ -195,7 +196,7 @@ func (d *dispatcher) claim() (found bool) {
 		}
 		a.post(timeReached{})
 	}
-	answer := idle.Claim{Found: claims.More || len(claims.Runs)+len(claims.Fenced) > 0}
+	answer := idle.Claim{Found: claims.More || claims.MoreItems || len(claims.Runs)+len(claims.Fenced) > 0}
 	if claims.NextWake != 0 {
 		answer.Next = time.Now().Add(claims.NextWake.Sub(claims.Now))
 	}
@@ -259,12 +260,12 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 	var load []*activation
 	for i := range claims.Runs {
 		c := &claims.Runs[i]
-		if d.post(in, &runClaimed{Claimed: c, number: number, sealed: len(c.Items) > 0}, asOf) {
+		if d.post(in, &runClaimed{Claimed: c, number: number, sealed: len(c.Items) > 0, cut: claims.MoreItems}, asOf) {
 			continue
 		}
 		h := in.Of(c.Run.Shard)
 		if a := x.memory.Expect(h, c.Run.No); a != nil {
-			a.claimed, a.claimedAt = begun, claims.Now
+			a.claimed = begun
 			if a.expected = suspects.Suspected(&c.Run); a.expected {
 				x.suspects.Expect(h)
 			}

@@ -24,6 +24,7 @@ type runClaimed struct {
 	*store.Claimed
 	number    int64 // of the claim; 0: it was no claim, but the answer to a command
 	sealed    bool  // the items are in their stored form
+	cut       bool  // some of the items may be missing
 	byCommand bool  // by a command or a send, says the answer to the batch
 }
 
@@ -63,7 +64,6 @@ type (
 
 func (ev snapshotLoaded) handle(a *activation, _ []event) bool {
 	a.load(ev.Snapshot)
-	a.loadedAt = a.claimedAt
 	early := a.early
 	a.early = nil
 	return a.handle(early)
@@ -73,9 +73,9 @@ func (ev *runClaimed) handle(a *activation, rest []event) bool {
 	switch {
 	case a.claimedBefore(ev):
 		return inboxUncertain{}.handle(a, rest)
-	case ev.New && (verbs.Resting(&ev.Run) || a.releases):
+	case ev.New && (verbs.Resting(&ev.Run) || a.releases || ev.cut):
 		a.leave(rest)
-		a.x.take(a.shard, a.no) // it is decided without the code, or has to ask for a permit
+		a.x.take(a.shard, a.no) // it is decided without the code, has to ask for a permit, or lacks items
 		return false
 	case !a.open(ev):
 		return false

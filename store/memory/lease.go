@@ -288,7 +288,7 @@ func (d *data) addItems(claims *store.Claims, shards map[store.Shard]bool) {
 				continue
 			}
 			if count++; count > store.MaxClaim {
-				claims.More = true
+				claims.MoreItems = true
 				return
 			}
 			if !ok {

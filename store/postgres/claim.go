@@ -269,7 +269,7 @@ func (w *claimWrite) read(results pgx.BatchResults) error {
 			return err
 		}
 		if count++; count > store.MaxClaim {
-			q.claims.More = true
+			q.claims.MoreItems = true
 			return nil
 		}
 		i, ok := w.index[store.RunNo(no)]

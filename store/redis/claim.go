@@ -31,7 +31,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 			return store.Claims{}, err
 		}
 		if err != nil { // the runs that were claimed are reported; the next claim meets the error
-			q.claims.More = true
+			q.claims.More, q.claims.MoreItems = true, true
 			return q.answer(), nil
 		}
 		if !q.claims.More || len(q.claims.Runs)-before < claimChunk || len(q.claims.Runs) == req.Limit {
@@ -43,7 +43,8 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 // chunk claims the first runs that are ready.
 func (q *claimQuery) chunk(ctx context.Context) error {
 	q.limit = min(q.req.Limit-len(q.claims.Runs), claimChunk)
-	q.candidates, q.claims.More, q.claims.Fenced, q.claims.Unservable = nil, false, nil, nil
+	q.candidates, q.claims.Fenced, q.claims.Unservable = nil, nil, nil
+	q.claims.Now, q.claims.More, q.claims.MoreItems = 0, false, false
 	if q.s.parts == 1 {
 		return q.run(ctx, lookAndClaim, q.parts, nil)
 	}
@@ -111,10 +112,10 @@ func (q *claimQuery) run(ctx context.Context, purpose string, parts []int, chose
 		return q.run(ctx, purpose, parts, chosen) // with all leases
 	}
 	for i, m := range replies {
-		f := r.tuple(m, 9)
+		f := r.tuple(m, 10)
 		q.read(&r, parts[i], purpose, f)
 		if fence == "" {
-			q.s.fences.learn(q.req.Node, q.req.Boot, r.text(f[8]), q.req.Leases, q.places[parts[i]])
+			q.s.fences.learn(q.req.Node, q.req.Boot, r.text(f[9]), q.req.Leases, q.places[parts[i]])
 		}
 	}
 	return r.err
@@ -125,7 +126,12 @@ func (q *claimQuery) fenced() bool { return q.s.parts == 1 && len(q.req.Leases) 
 
 // read reads the answer of one part.
 func (q *claimQuery) read(r *reader, part int, purpose string, f []reply) {
-	q.claims.Now = q.s.observe(r.time(f[0]))
+	// Not the latest time known: inboxes were read when this script was executed.
+	now := r.time(f[0])
+	q.s.observe(now)
+	if q.claims.Now == 0 || now < q.claims.Now {
+		q.claims.Now = now
+	}
 	if purpose != claimGiven {
 		for _, shard := range r.list(f[1]) {
 			q.claims.Fenced = append(q.claims.Fenced, parseShard(r.text(shard)))
@@ -148,7 +154,8 @@ func (q *claimQuery) read(r *reader, part int, purpose string, f []reply) {
 	}
 	q.wakes[part] = r.time(f[5])
 	q.claims.More = q.claims.More || r.text(f[6]) == "1"
-	for _, u := range r.list(f[7]) {
+	q.claims.MoreItems = q.claims.MoreItems || r.text(f[7]) == "1"
+	for _, u := range r.list(f[8]) {
 		f := r.tuple(u, 4)
 		q.claims.Unservable = append(q.claims.Unservable, store.Unservable{
 			Shard: store.Shard{Group: r.text(f[1]), Slot: int(r.int(f[0]))}, Workflow: r.text(f[2]), Build: r.text(f[3]),
@@ -202,7 +209,7 @@ func (q *claimQuery) answer() store.Claims {
 	for _, no := range nos {
 		items := q.items[no]
 		if len(items) > room {
-			items, q.claims.More = items[:room], true
+			items, q.claims.MoreItems = items[:room], true
 		}
 		if room -= len(items); len(items) == 0 {
 			continue

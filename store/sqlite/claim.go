@@ -448,7 +448,7 @@ func (q *claimQuery) addItems(c *conn) error {
 				return nil
 			}
 			if count++; count > store.MaxClaim {
-				q.claims.More = true
+				q.claims.MoreItems = true
 				return nil
 			}
 			no := store.RunNo(s.ColumnInt64(itemWidth + 3))

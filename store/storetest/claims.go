@@ -293,8 +293,8 @@ var claimCases = []testCase{
 					turn.Seen = append(turn.Seen, it.No)
 				}
 			}
-			if len(turn.Seen) != want || c.More != (want == store.MaxClaim) {
-				k.Errorf("got %d items, more %t; want %d", len(turn.Seen), c.More, want)
+			if len(turn.Seen) != want || c.MoreItems != (want == store.MaxClaim) || c.More {
+				k.Errorf("got %d items, more of them %t, more runs %t; want %d", len(turn.Seen), c.MoreItems, c.More, want)
 			}
 			o.turn(turn, store.Committed)
 		}

@@ -453,6 +453,8 @@ var defects = []*defect{
 	{name: "a claim names no wake time", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.NextWake = 0 })},
 	{name: "a claim that was cut short does not say so",
 		claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.More = false })},
+	{name: "a claim without all items does not say so",
+		claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.MoreItems = false })},
 	{name: "a claim does not name the shards that are lost",
 		claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { c.Fenced = nil })},
 	{name: "a claim takes runs whose code the node lacks",

@@ -85,10 +85,7 @@ func (g *generator) nodes() {
 			n.MaxSteps = 1 + g.IntN(4)
 		}
 		if g.chance(0.3) {
-			// MaxRuns would be drawn here. Where memory takes fewer runs than are ready, one that is
-			// parked and whose deadline has passed is suspended and claimed without an end: a
-			// known fault of the engine, which would hide all others.
-			g.IntN(5)
+			n.MaxRuns = 1 + g.IntN(5)
 		}
 		if g.chance(0.5) {
 			n.MaxParked = pick(g, -1, 1, 3)

@@ -11,9 +11,9 @@
 --
 -- Answer: time alone if the boot has another fence now; otherwise time, the fenced shards,
 -- candidates (class, order, number), claimed runs, unexamined items of all claimed runs
--- (number, items), the next wake time or '', '1' if there is more, of the runs that the
--- node cannot load slot, group, workflow and the latest build, and the fence if all leases
--- are current and the boot's.
+-- (number, items), the next wake time or '', '1' if there are more runs, '1' if there are more
+-- items, of the runs that the node cannot load slot, group, workflow and the latest build, and
+-- the fence if all leases are current and the boot's.
 
 local purpose, boot, fence = arg(), arg(), arg()
 if fence ~= '' and fenceOf(boot) ~= fence then return { nowText } end
@@ -236,7 +236,7 @@ local function rests(r)
 	return held(r) and not granted
 end
 
-local more, rows, shown, left = false, {}, {}, {}
+local more, moreItems, rows, shown, left = false, false, {}, {}, {}
 local function claim(r)
 	take(r, rests(r))
 	rows[#rows + 1] = snapshot(r.no, ROW_ALL)
@@ -278,7 +278,7 @@ for _, r in ipairs(claimed) do
 	local list = {}
 	for i = 1, #nos do
 		if found == MAX.claim then
-			more = true
+			moreItems = true
 			break
 		end
 		found = found + 1
@@ -304,4 +304,4 @@ sortsBy(INDEX.waking, true, function(gr, key)
 	return any or call('EXISTS', key) == 1
 end)
 if fence == '' and own and count > 0 and #fenced == 0 then fence = fenceFor(boot, new) end
-return { nowText, fenced, shown, rows, items, wake, more and '1' or '', left, fence }
+return { nowText, fenced, shown, rows, items, wake, more and '1' or '', moreItems and '1' or '', left, fence }
