@@ -9,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// The policies of one run: MaxRunTime, MaxSuspension, OnFailure and OnBug given to a start,
+// The policies of one run: MaxRunTime, MaxSuspension, Retention, OnFailure and OnBug given to a start,
 // to Go, Call and Detach, or to a schedule count in place of those of Define. They stay with
 // the run when it continues as new, is retried or rewound, and its forks have them; its
 // children do not.
@@ -21,10 +21,16 @@ type RunPolicy struct {
 	MaxSuspension time.Duration // None: without limit
 	OnFailure     OnFailure
 	OnBug         OnBug
+	// Retention counts by itself, whatever the code that a process has: a field that is zero
+	// is as the definition and the configuration say.
+	Retention Retention
 }
 
 func runPolicy(p stored.Policy) RunPolicy {
-	return RunPolicy{p.MaxRun, p.MaxSuspended, OnFailure(p.OnFailure), OnBug(p.OnBug)}
+	return RunPolicy{
+		MaxRunTime: p.MaxRun, MaxSuspension: p.MaxSuspended, OnFailure: OnFailure(p.OnFailure), OnBug: OnBug(p.OnBug),
+		Retention: Retention{Succeeded: p.KeepSucceeded, Failed: p.KeepFailed, Cancelled: p.KeepCancelled},
+	}
 }
 
 // String returns the policy for people: "at most 1m0s, stalls on failure". It is "" where all
@@ -53,7 +59,7 @@ func (p RunPolicy) String() string {
 	case FailOnBug:
 		all = append(all, "fails on a bug")
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(append(all, p.Retention.texts()...), ", ")
 }
 
 // policyOption is an option that says something of one run.
@@ -78,16 +84,19 @@ func (d MaxRunTime) applyStart(o *startOptions) error    { return d.put(&o.polic
 func (d MaxSuspension) applyStart(o *startOptions) error { return d.put(&o.policy) }
 func (f OnFailure) applyStart(o *startOptions) error     { return f.put(&o.policy) }
 func (b OnBug) applyStart(o *startOptions) error         { return b.put(&o.policy) }
+func (r Retention) applyStart(o *startOptions) error     { return r.put(&o.policy) }
 
 func (d MaxRunTime) applyChild(o *childOptions)    { o.policies.add(d) }
 func (d MaxSuspension) applyChild(o *childOptions) { o.policies.add(d) }
 func (f OnFailure) applyChild(o *childOptions)     { o.policies.add(f) }
 func (b OnBug) applyChild(o *childOptions)         { o.policies.add(b) }
+func (r Retention) applyChild(o *childOptions)     { o.policies.add(r) }
 
 func (d MaxRunTime) applySchedule(o *scheduleOptions) error    { return d.put(&o.policy) }
 func (d MaxSuspension) applySchedule(o *scheduleOptions) error { return d.put(&o.policy) }
 func (f OnFailure) applySchedule(o *scheduleOptions) error     { return f.put(&o.policy) }
 func (b OnBug) applySchedule(o *scheduleOptions) error         { return b.put(&o.policy) }
+func (r Retention) applySchedule(o *scheduleOptions) error     { return r.put(&o.policy) }
 
 func (d MaxRunTime) put(p *stored.Policy) error {
 	p.MaxRun = time.Duration(d)
@@ -111,6 +120,11 @@ func (b OnBug) put(p *stored.Policy) error {
 		return fmt.Errorf("OnBug: expected StallOnBug or FailOnBug, found %d: %w", b, ErrInvalid)
 	}
 	return nil
+}
+
+func (r Retention) put(p *stored.Policy) error {
+	p.KeepSucceeded, p.KeepFailed, p.KeepCancelled = r.Succeeded, r.Failed, r.Cancelled
+	return r.check()
 }
 
 func checkLimit(name string, d time.Duration) error {

@@ -12,9 +12,10 @@ import (
 const AtOnce time.Duration = -2
 
 // Retention says how long runs are kept after their end, by how they ended. It is
-// an option of Define, for the runs of a workflow, and a field of Config, for all;
-// a field that is zero takes the value of the next outer one, and in the end 30
-// days. None keeps them for ever, AtOnce deletes them at once.
+// an option of Define, for the runs of a workflow, and a field of Config, for all; and one
+// of Start, Go, Call, Detach and Schedule, for one run or those of the schedule. A field
+// that is zero takes the value of the next outer one, and in the end 30 days.
+// None keeps them for ever, AtOnce deletes them at once.
 //
 // With a run goes all that belongs to it: history, messages, dead letters, values
 // and streams, and the memory of its ID, so that ErrNotFound is what others get
@@ -23,7 +24,8 @@ const AtOnce time.Duration = -2
 // child. The process that executes runs deletes them, in small commits between
 // those of the runs; it decides by what it knows now, so another retention counts
 // for runs that have ended before as well. Runs of workflows whose code no process
-// has are kept.
+// has are kept. But a retention that one run was started with is fixed when the run ends,
+// and counts whatever code is there; it stays with the run as policies do, see RunPolicy.
 type Retention struct {
 	Succeeded time.Duration
 	Failed    time.Duration
@@ -57,6 +59,28 @@ func (r Retention) check() error {
 		}
 	}
 	return nil
+}
+
+// texts returns the retention of one run for people.
+func (r Retention) texts() (all []string) {
+	keep := func(how string, d time.Duration) {
+		switch {
+		case d == None:
+			all = append(all, "kept for ever"+how)
+		case d == AtOnce:
+			all = append(all, "deleted at once"+how)
+		case d != 0:
+			all = append(all, "kept "+d.String()+how)
+		}
+	}
+	if r.Succeeded == r.Failed && r.Succeeded == r.Cancelled {
+		keep(" after its end", r.Succeeded)
+		return all
+	}
+	keep(" if it succeeds", r.Succeeded)
+	keep(" if it fails", r.Failed)
+	keep(" if it is cancelled", r.Cancelled)
+	return all
 }
 
 // rules returns the retention of a workflow's runs as the store takes it.

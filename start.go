@@ -20,7 +20,7 @@ import (
 
 // StartOption is an option of Start: an ID, StartAt, StartAfter, an Existing
 // policy, a FirstMessage, Tags, Headers, or OnQueue; and MaxRunTime, MaxSuspension,
-// OnFailure or OnBug, which then count for the run in place of those of Define.
+// Retention, OnFailure or OnBug, which then count for the run in place of those of Define.
 type StartOption interface{ applyStart(*startOptions) error }
 
 type startOptions struct {

@@ -53,6 +53,10 @@ type Policy struct {
 	MaxSuspensionMS int64  `json:"max_suspension_ms,omitempty"` // -1: without limit
 	OnFailure       string `json:"on_failure,omitempty"`        // end or stall
 	OnBug           string `json:"on_bug,omitempty"`            // stall or fail
+	// How long it is kept after its end. -1: for ever; -2: deleted at once.
+	KeepSucceededMS int64 `json:"keep_succeeded_ms,omitempty"`
+	KeepFailedMS    int64 `json:"keep_failed_ms,omitempty"`
+	KeepCancelledMS int64 `json:"keep_cancelled_ms,omitempty"`
 }
 
 // PolicyOf returns the form of a policy, nil if it leaves all as it is defined.
@@ -61,15 +65,17 @@ func PolicyOf(p stet.RunPolicy) *Policy {
 		return nil
 	}
 	ms := func(d time.Duration) int64 {
-		if d == stet.None {
-			return -1
+		if d < 0 {
+			return int64(d) // None, AtOnce
 		}
 		return d.Milliseconds()
 	}
 	return &Policy{
 		MaxRunTimeMS: ms(p.MaxRunTime), MaxSuspensionMS: ms(p.MaxSuspension),
-		OnFailure: map[stet.OnFailure]string{stet.EndOnFailure: "end", stet.StallOnFailure: "stall"}[p.OnFailure],
-		OnBug:     map[stet.OnBug]string{stet.StallOnBug: "stall", stet.FailOnBug: "fail"}[p.OnBug],
+		OnFailure:       map[stet.OnFailure]string{stet.EndOnFailure: "end", stet.StallOnFailure: "stall"}[p.OnFailure],
+		OnBug:           map[stet.OnBug]string{stet.StallOnBug: "stall", stet.FailOnBug: "fail"}[p.OnBug],
+		KeepSucceededMS: ms(p.Retention.Succeeded), KeepFailedMS: ms(p.Retention.Failed),
+		KeepCancelledMS: ms(p.Retention.Cancelled),
 	}
 }
 

@@ -177,6 +177,8 @@
 // Law 24. A Sweep deletes runs in the shards whose leases are current, with all that
 // belongs to them, the run last. It deletes a run only if
 //   - it ended as a rule says, at least as long ago as the rule says and at least a minute;
+//     or, if the Update that ended it has a Keep, at least as long ago as that says and at
+//     least a minute, whatever the rules say;
 //   - it is idle and has no unexamined item;
 //   - no live parent's present incarnation has an entry for it, that is, it was not created
 //     after that incarnation began.

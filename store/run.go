@@ -171,6 +171,9 @@ type Run struct {
 	Started Time // first claim; 0: never ran
 	Ended   Time // 0: live
 	WakeAt  Time // 0: none
+	// Expires is when an ended run with a retention of its own (Update.Keep) may be deleted;
+	// 0: when a rule says so; Never.
+	Expires Time
 
 	// Suspicion that the run kills its process. A shard whose owner did not end cleanly
 	// raises Suspect of the runs that were claimed, from the second time on only of those

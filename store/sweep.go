@@ -17,6 +17,9 @@ const (
 	// RepeatWindow is that of a message without a key of its sender's (Item.Keyed): only
 	// the act that has sent it can repeat it, and does so within minutes.
 	RepeatWindow = Delay(10 * time.Minute / time.Microsecond)
+	// KeepForever as Update.Keep, and Never as Run.Expires, say that no pass deletes the run.
+	KeepForever Delay = -1
+	Never       Time  = -1
 )
 
 // Retention says how long runs of a workflow that ended with a status are kept.
@@ -33,8 +36,8 @@ type SweepRequest struct {
 	// caller repeats the request until it is Done.
 	Runs   []RunNo
 	Leases []Lease
-	// Rules say which ended runs are deleted; runs without a rule are kept. They are the
-	// same in all parts of a pass.
+	// Rules say which ended runs are deleted, of those without a retention of their own; runs
+	// without a rule are kept. They are the same in all parts of a pass.
 	Rules []Retention
 	Items bool // look for consumed items as well
 	From  SweepPlace
@@ -42,9 +45,9 @@ type SweepRequest struct {
 
 // SweepPlace is the point from which a pass continues. The zero SweepPlace is the start.
 type SweepPlace struct {
-	Stage int // 0: ended runs, 1: former incarnations, 2: consumed items
-	Rule  int
-	Ended Time
+	Stage int  // 0: ended runs, 1: former incarnations, 2: consumed items
+	Rule  int  // the number of rules: runs with a retention of their own
+	Ended Time // of these Expires
 	No    int64
 }
 
@@ -83,6 +86,18 @@ func (r *SweepRequest) Validate() error {
 		return invalid("sweep: expected the place where a former part has ended, found %+v", p)
 	}
 	return checkLeases(r.Leases)
+}
+
+// Expires returns when a run that ends at a time with an Update may be deleted, as Run.Expires
+// says it.
+func (u *Update) Expires(ended Time) Time {
+	switch {
+	case u.Keep == 0 || !u.Status.Terminal():
+		return 0
+	case u.Keep < 0:
+		return Never
+	}
+	return ended + Time(max(u.Keep, MinKeep))
 }
 
 // Before returns the time before which a run must have ended to be deleted at now.

@@ -102,6 +102,9 @@ type Update struct {
 	// DiscardNames are names of messages that are discarded so when the others of the inbox
 	// are not. There are at most MaxDiscardNames.
 	DiscardNames []string
+	// Keep is how long the run is kept after its end, in an update that ends it. 0: as a rule
+	// of Sweep says; KeepForever: until it is deleted by name.
+	Keep Delay
 	// Unclaim gives the run back: it is Running, not Paused, and ready for any node that
 	// can load it.
 	Unclaim bool

@@ -380,6 +380,10 @@ func (t *Turn) validate() error {
 	if t.Update != nil && t.Update.Generation < 0 {
 		return invalid("turn of run number %d: expected a generation of 0 or more, found %d", t.Run, t.Update.Generation)
 	}
+	if u := t.Update; u != nil && (u.Keep != 0 && !u.Status.Terminal() || u.Keep < KeepForever || u.Keep > MaxDelay) {
+		return invalid("turn of run number %d: expected an end with a time to keep the run of at most %d µs, "+
+			"found it %s with %d", t.Run, MaxDelay, u.Status, u.Keep)
+	}
 	if t.Update != nil && len(t.Update.Queue) > MaxHeaders {
 		return invalid("turn of run number %d: expected at most %d bytes of its place in a queue, found %d",
 			t.Run, MaxHeaders, len(t.Update.Queue))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 // policyFlags are what a start, or a schedule, says of its runs in place of the definition.
 type policyFlags struct {
 	maxRun, maxWait time.Duration
+	keep            string
 	stall, failBugs bool
 }
 
@@ -26,6 +28,8 @@ func (f *policyFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.maxRun, "max-run-time", 0, "cancel a run when it has run this long; default: as it is defined")
 	flags.DurationVar(&f.maxWait, "max-suspension", 0,
 		"cancel a run when it has waited this long; default: as it is defined")
+	flags.StringVar(&f.keep, "keep", "",
+		"keep a run for this long after its end: a `duration`, none to keep it for ever, or at-once; default: as it is defined")
 	flags.BoolVar(&f.stall, "stall-on-failure", false, "let a run stall for a person where it would fail")
 	flags.BoolVar(&f.failBugs, "fail-on-bug", false, "let a run fail where a fault of its code would stall it")
 }
@@ -40,6 +44,13 @@ func (f *policyFlags) options() (options []policyOption, err error) {
 	if f.maxWait > 0 {
 		options = append(options, stet.MaxSuspension(f.maxWait))
 	}
+	if f.keep != "" {
+		keep, err := parseKeep(f.keep)
+		if err != nil {
+			return nil, usage(err)
+		}
+		options = append(options, stet.KeepFor(keep))
+	}
 	if f.stall {
 		options = append(options, stet.StallOnFailure)
 	}
@@ -47,4 +58,18 @@ func (f *policyFlags) options() (options []policyOption, err error) {
 		options = append(options, stet.FailOnBug)
 	}
 	return options, nil
+}
+
+func parseKeep(text string) (time.Duration, error) {
+	switch text {
+	case "none":
+		return stet.None, nil
+	case "at-once":
+		return stet.AtOnce, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("--keep: expected a duration like 72h, none or at-once, found %q", text)
+	}
+	return d, nil
 }

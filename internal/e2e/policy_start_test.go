@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -201,4 +202,79 @@ func TestPoliciesOfAStart(t *testing.T) {
 			t.Errorf("headers and a policy that are too large together: %v", err)
 		}
 	})
+}
+
+// TestRetentionOfAStart: the retention that a start gives counts in place of the definition's,
+// for each way to end, also of a run that a verb ends while it rests.
+func TestRetentionOfAStart(t *testing.T) {
+	word := stet.Message[string]("word")
+	waits := stet.Define("waits", func(ctx stet.Context, _ int) (string, error) {
+		text, err := word.Receive(ctx)
+		if text == "fail" {
+			err = errors.New("broken")
+		}
+		return text, err
+	}, stet.KeepFor(24*time.Hour))
+	parent := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+		return waits.Call(ctx, 0, stet.KeepFor(stet.None))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{waits, parent}})
+		own := stet.Retention{Succeeded: stet.AtOnce, Failed: stet.None, Cancelled: time.Hour}
+		for _, id := range []string{"succeeds", "fails", "cancelled", "as defined"} {
+			opts := []stet.StartOption{stet.ID(id), own}
+			if id == "as defined" {
+				opts = opts[:1]
+			}
+			begin(t, e, waits, 0, opts...)
+		}
+		begin(t, e, parent, 0)
+		time.Sleep(time.Minute)
+		page, _, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"waits"}})
+		if err != nil || len(page) != 5 {
+			t.Fatal(page, err)
+		}
+		child := page[0].ID
+		for id, text := range map[string]string{"succeeds": "", "fails": "fail", "as defined": "", child: ""} {
+			if err := word.Send(t.Context(), e, id, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := e.Runs().Cancel(t.Context(), "cancelled", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		ids := func() string {
+			page, _, err := e.Runs().List(t.Context(), store.Filter{Workflows: []string{"waits"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, r := range page {
+				all = append(all, strings.ReplaceAll(r.ID, child, "child"))
+			}
+			return strings.Join(slices.Sorted(slices.Values(all)), ", ")
+		}
+		for _, c := range []struct {
+			wait time.Duration
+			want string
+		}{
+			{50 * time.Second, "as defined, cancelled, child, fails, succeeds"},
+			{3 * time.Minute, "as defined, cancelled, child, fails"},
+			{time.Hour, "as defined, child, fails"}, {24 * time.Hour, "child, fails"}, {48 * time.Hour, "child, fails"},
+		} {
+			if time.Sleep(c.wait); ids() != c.want {
+				t.Errorf("after another %s there are %s; want %s", c.wait, ids(), c.want)
+			}
+		}
+		info, err := e.Runs().Info(t.Context(), "fails")
+		if err != nil || info.Policy != (stet.RunPolicy{Retention: own}) {
+			t.Errorf("the policy is %+v, %v", info.Policy, err)
+		}
+	})
+	for _, bad := range []stet.Retention{{Succeeded: -3}, {Failed: -time.Hour}} {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{waits}})
+		if _, err := waits.Start(t.Context(), e, 0, bad); !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("a start with %+v: %v", bad, err)
+		}
+	}
 }

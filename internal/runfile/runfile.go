@@ -51,6 +51,7 @@ type run struct {
 	Created     instant      `json:"created,omitzero"`
 	Started     instant      `json:"started,omitzero"`
 	Ended       instant      `json:"ended,omitzero"`
+	Expires     int64        `json:"expires_us,omitempty"` // -1: never
 	WakeAt      instant      `json:"wake_at,omitzero"`
 	Suspect     int          `json:"suspect,omitempty"`
 	Strikes     int          `json:"strikes,omitempty"`
@@ -207,6 +208,7 @@ func runOf(r *store.Run) run {
 		Began: instant(r.Began),
 		Seed:  r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
+		Expires: int64(r.Expires),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: valueOf(r.Headers), Queue: valueOf(r.Queue),
 		Input: valueOf(r.Input), Output: valueOf(r.Output), Reason: r.Reason, Waits: valueOf(r.Waits),
 		Damage: r.Damage,
@@ -227,7 +229,7 @@ func (r *run) stored() store.Run {
 		Began: store.Time(r.Began),
 		Seed:  store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
 		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended),
-		WakeAt:  store.Time(r.WakeAt),
+		WakeAt: store.Time(r.WakeAt), Expires: store.Time(r.Expires),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(), Queue: r.Queue.bytes(),
 		Input: r.Input.bytes(), Output: r.Output.bytes(), Reason: r.Reason, Waits: r.Waits.bytes(),
 		Damage: r.Damage,

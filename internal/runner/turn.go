@@ -84,9 +84,10 @@ func (r *Interpreter) Take() *store.Turn {
 }
 
 func (r *Interpreter) update(status store.Status) *store.Update {
-	u := &store.Update{Status: status, Marks: r.cfg.Run.Marks & store.Paused}
+	run := &r.cfg.Run
+	u := &store.Update{Status: status, Marks: run.Marks & store.Paused, Keep: stored.Keep(run.Headers, status)}
 	if !status.Terminal() {
-		u.Marks |= r.cfg.Run.Marks & (store.Cancelling | store.Undoing) // a replay may not have come so far
+		u.Marks |= run.Marks & (store.Cancelling | store.Undoing) // a replay may not have come so far
 		if r.cancel.handedOver {
 			u.Marks |= store.Cancelling
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/stet-run/stet/store"
 )
 
 // PolicyHeader is the reserved header of a run that holds its own Policy. It is given to
@@ -17,6 +19,35 @@ type Policy struct {
 	MaxSuspended time.Duration `json:"max_suspended_ns,omitempty"` // negative: without limit
 	OnFailure    uint8         `json:"on_failure,omitempty"`       // 1: the run ends; 2: it stalls
 	OnBug        uint8         `json:"on_bug,omitempty"`           // 1: the run stalls; 2: it fails
+	// How long the run is kept after its end. KeepAtOnce: as short as can be; other
+	// negative ones: for ever.
+	KeepSucceeded time.Duration `json:"keep_succeeded_ns,omitempty"`
+	KeepFailed    time.Duration `json:"keep_failed_ns,omitempty"`
+	KeepCancelled time.Duration `json:"keep_cancelled_ns,omitempty"`
+}
+
+// KeepAtOnce is the shortest retention.
+const KeepAtOnce time.Duration = -2
+
+// Keep returns what a run with the stored headers says, if it ends with the status, of how
+// long it is kept: as store.Update.Keep.
+func Keep(headers []byte, end store.Status) store.Delay {
+	if !end.Terminal() {
+		return 0
+	}
+	_, p := SplitPolicy(headers)
+	keep := map[store.Status]time.Duration{
+		store.Succeeded: p.KeepSucceeded, store.Failed: p.KeepFailed, store.Cancelled: p.KeepCancelled,
+	}[end]
+	switch {
+	case keep == KeepAtOnce:
+		return 1
+	case keep < 0:
+		return store.KeepForever
+	case keep > 0:
+		return min(max(store.Delay(keep.Microseconds()), 1), store.MaxDelay)
+	}
+	return 0
 }
 
 // Put returns the stored headers with the policy, which is not zero.

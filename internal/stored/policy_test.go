@@ -5,15 +5,19 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
 )
 
 // The stored form of a policy is pinned, and headers come back as they were.
 func TestPolicy(t *testing.T) {
-	p := stored.Policy{MaxRun: time.Hour, MaxSuspended: -1, OnFailure: 2, OnBug: 1}
+	p := stored.Policy{MaxRun: time.Hour, MaxSuspended: -1, OnFailure: 2, OnBug: 1,
+		KeepSucceeded: time.Minute, KeepFailed: -1, KeepCancelled: stored.KeepAtOnce}
 	for given, want := range map[string]string{
-		"": `{"stet-policy":"{\"max_run_ns\":3600000000000,\"max_suspended_ns\":-1,\"on_failure\":2,\"on_bug\":1}"}`,
+		"": `{"stet-policy":"{\"max_run_ns\":3600000000000,\"max_suspended_ns\":-1,\"on_failure\":2,\"on_bug\":1,` +
+			`\"keep_succeeded_ns\":60000000000,\"keep_failed_ns\":-1,\"keep_cancelled_ns\":-2}"}`,
 		`{"a":"b"}`: `{"a":"b","stet-policy":` +
-			`"{\"max_run_ns\":3600000000000,\"max_suspended_ns\":-1,\"on_failure\":2,\"on_bug\":1}"}`,
+			`"{\"max_run_ns\":3600000000000,\"max_suspended_ns\":-1,\"on_failure\":2,\"on_bug\":1,` +
+			`\"keep_succeeded_ns\":60000000000,\"keep_failed_ns\":-1,\"keep_cancelled_ns\":-2}"}`,
 	} {
 		data, err := p.Put([]byte(given))
 		if err != nil || string(data) != want {
@@ -26,6 +30,13 @@ func TestPolicy(t *testing.T) {
 	for _, other := range []string{"", `{"a":"stet-policy"}`, `no JSON "stet-policy"`, `{"stet-policy":"no JSON"}`} {
 		if rest, none := stored.SplitPolicy([]byte(other)); string(rest) != other || none != (stored.Policy{}) {
 			t.Errorf("got %s and %+v of %s", rest, none, other)
+		}
+	}
+	data, _ := p.Put(nil)
+	for status, want := range map[store.Status]store.Delay{store.Succeeded: 60_000_000, store.Failed: store.KeepForever,
+		store.Cancelled: 1, store.Stalled: 0} {
+		if got := stored.Keep(data, status); got != want {
+			t.Errorf("a run that is %s is kept for %d; want %d", status, got, want)
 		}
 	}
 	most, wait, stall, fail := 2*time.Hour, time.Minute, false, true

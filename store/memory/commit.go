@@ -312,7 +312,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		return store.StillReady
 	}
 	if u.Status.Terminal() && !r.Status.Terminal() {
-		r.Ended = now
+		r.Ended, r.Expires = now, u.Expires(now)
 		r.abandon()
 		r.examine(d)
 		r.bury(u.Discard, u.DiscardNames)
@@ -320,7 +320,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		if r.Status.Terminal() {
 			r.unbury()
 		}
-		r.Ended = 0
+		r.Ended, r.Expires = 0, 0
 	}
 	r.Status, r.Marks, r.Reason, r.Waits = u.Status, u.Marks, u.Reason, bytes.Clone(u.Waits)
 	r.WakeAt = 0

@@ -64,23 +64,28 @@ func (w *sweep) ended(rules []store.Retention) bool {
 	if w.Next.Stage > 0 {
 		return true
 	}
-	for ; w.Next.Rule < len(rules); w.Next = (store.SweepPlace{Rule: w.Next.Rule + 1}) {
-		rule := &rules[w.Next.Rule]
+	for ; w.Next.Rule <= len(rules); w.Next = (store.SweepPlace{Rule: w.Next.Rule + 1}) {
 		var expired []*run
 		for _, r := range w.runs {
-			if r.Workflow == rule.Workflow && r.Status == rule.Status && r.Ended <= rule.Before(w.now) && !w.kept(r) &&
-				w.after(r) {
+			var over bool
+			if w.Next.Rule == len(rules) {
+				over = r.Expires > 0 && r.Expires <= w.now
+			} else {
+				rule := &rules[w.Next.Rule]
+				over = r.Expires == 0 && r.Workflow == rule.Workflow && r.Status == rule.Status && r.Ended <= rule.Before(w.now)
+			}
+			if over && !w.kept(r) && w.after(r) {
 				expired = append(expired, r)
 			}
 		}
 		slices.SortFunc(expired, func(a, b *run) int {
-			return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.No, b.No))
+			return cmp.Or(cmp.Compare(a.due(), b.due()), cmp.Compare(a.No, b.No))
 		})
 		for _, r := range expired {
 			if !w.delete(r) {
 				return false
 			}
-			w.Next.Ended, w.Next.No = r.Ended, int64(r.No)
+			w.Next.Ended, w.Next.No = r.due(), int64(r.No)
 		}
 	}
 	w.Next = store.SweepPlace{Stage: 1, Rule: len(rules)}
@@ -89,8 +94,11 @@ func (w *sweep) ended(rules []store.Retention) bool {
 
 // after reports whether a run comes after the place of the pass.
 func (w *sweep) after(r *run) bool {
-	return r.Ended > w.Next.Ended || r.Ended == w.Next.Ended && int64(r.No) > w.Next.No
+	return r.due() > w.Next.Ended || r.due() == w.Next.Ended && int64(r.No) > w.Next.No
 }
+
+// due returns the time by which a pass orders an ended run.
+func (r *run) due() store.Time { return cmp.Or(max(r.Expires, 0), r.Ended) }
 
 // named deletes runs. It reports whether that is done.
 func (w *sweep) named(nos []store.RunNo) bool {

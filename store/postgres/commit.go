@@ -296,6 +296,7 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 	}
 	if c.Ended != sqlstore.Stays {
 		set.to("ended", c.Ended)
+		set.to("expires", null(c.Expires))
 	}
 	set.to("status", c.Status)
 	set.to("marks", c.Marks)

@@ -62,6 +62,7 @@ var (
 	batchUpdate = params{
 		"status": "$13[k]", "marks": "$14[k]", "wake": "$15[k]", "reason": "$16[k]", "build": "$17[k]",
 		"clear": "$18[k]", "alone": "$19[k]", "output": "$20[k]", "waits": "$21[k]", "back": "$22[k]",
+		"keep": "$39[k]",
 	}
 
 	batchStart = params{
@@ -151,7 +152,8 @@ func (f *flatBatch) batchStatement(at stamp) statement {
 
 // batchValues returns its parameters: of the turns run, slot, incarnation and the place of
 // the group in the next list; the numbers and bytes of the entries; columns of the updates
-// and of the starts; the last batch that the boot knows of.
+// and of the starts; the last batch that the boot
+// knows of; how long the updated runs are kept.
 func (f *flatBatch) batchValues(shape batchShape, at stamp) *values {
 	v := f.addHead(at)
 	var grps []string
@@ -173,6 +175,9 @@ func (f *flatBatch) batchValues(shape batchShape, at stamp) *values {
 		f.addStarts(v)
 	}
 	v.number(f.b.Last)
+	if !shape.onlyEntries() {
+		f.addKeeps(v)
+	}
 	return v
 }
 

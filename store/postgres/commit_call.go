@@ -63,6 +63,7 @@ func (f *flatBatch) callValues(at stamp) *values {
 	f.addStarts(v)
 	f.addSends(v)
 	v.number(f.b.Last)
+	f.addKeeps(v)
 	return v
 }
 

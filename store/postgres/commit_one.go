@@ -102,6 +102,7 @@ func oneUpdate(status store.Status) params {
 	return params{
 		"run": "$8", "status": fmt.Sprintf("%d", status), "clear": "$25", "alone": "$26", "build": "$27", "marks": "$28",
 		"reason": "$29", "waits": "$30", "output": "$31", "wake": "$32", "back": "$33",
+		"keep": "$35",
 	}
 }
 
@@ -207,6 +208,7 @@ func (f *flatBatch) oneStatement(kind oneKind, conn *pgx.Conn, at stamp, last cl
 	v.number(int64(u.WakeAt))
 	v.bool(u.Unclaim)
 	v.number(f.b.Last)
+	v.number(int64(u.Keep))
 	return statement{oneText(shape), v, (*answer).readOneTurn}
 }
 

@@ -23,6 +23,7 @@ var checks = []check{
 	{"values have their length", `SELECT count(*) FROM stet.entries e WHERE e.size<>coalesce(length(e.val), 0)`},
 	{"completion numbers are unique in a run", `SELECT count(*) FROM
 		(SELECT 1 FROM stet.entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1) twice`},
+	{"only ended runs expire", `SELECT count(*) FROM stet.runs WHERE expires IS NOT NULL AND status NOT IN {ended}`},
 	{"ended runs have an end", `SELECT count(*) FROM stet.runs WHERE (status IN {ended}) <> (ended>0)`},
 	{"claimed runs have an owner", `SELECT count(*) FROM stet.runs r WHERE ready={claimed} AND NOT EXISTS
 		(SELECT 1 FROM stet.leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},

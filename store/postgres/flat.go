@@ -264,6 +264,15 @@ func (f *flatBatch) addNames(v *values) {
 	v.texts(names)
 }
 
+// addKeeps adds how long the runs are kept that the updates end, in their order.
+func (f *flatBatch) addKeeps(v *values) {
+	u := f.updates
+	if !slices.ContainsFunc(u, func(u updateRow) bool { return u.Keep != 0 }) {
+		u = nil // as commit_1 takes it
+	}
+	numbersOf(v, u, func(u updateRow) int64 { return int64(u.Keep) })
+}
+
 // clears says with Isolate what becomes of the suspicion that the run kills its process. Without Isolate: whether it
 // ends. With it: whether the strikes are cleared.
 func clears(u *store.Update) bool { return u.Isolate == u.EndIsolation }

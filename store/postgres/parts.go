@@ -76,7 +76,8 @@ const insertEntries = `
 
 // The columns that an update of a run's row changes, and their new values.
 const (
-	updatedColumns = "suspect, strikes, alone, build, status, marks, reason, waits, output, wake_at, ready, started, ended"
+	updatedColumns = "suspect, strikes, alone, build, status, marks, reason, waits, output, wake_at, ready, " +
+		"started, ended, expires"
 
 	updatedValues = `CASE WHEN @clear AND NOT @alone THEN 0 ELSE r.suspect END,
 			CASE WHEN @clear OR NOT @alone THEN 0 ELSE r.strikes END, @alone,
@@ -85,7 +86,8 @@ const (
 			CASE WHEN @status={running} AND @marks & {paused} = 0 AND NOT @back THEN {claimed}
 				WHEN @status={running} OR @status={queued} AND @wake<=now THEN {ready} ELSE {idle} END,
 			CASE WHEN r.started=0 AND @status={running} THEN now ELSE r.started END,
-			CASE WHEN @status IN {ended} THEN now ELSE 0 END`
+			CASE WHEN @status IN {ended} THEN now ELSE 0 END,
+			CASE WHEN @keep>0 THEN now+greatest(@keep, 60000000) WHEN @keep<0 THEN -1 END`
 )
 
 // insertRuns begins the insertion of new runs, which selects startedValues. There @begins

@@ -20,7 +20,7 @@ const (
 const runColumns = `r.run_no, r.id, r.grp, r.slot, r.workflow, r.status, r.marks, r.ready, coalesce(r.wake_at, 0),
 	r.incarnation, r.generation, r.seed, r.build, r.suspect, r.strikes, r.alone, r.parent_no, r.parent_loc,
 	r.created, r.started, r.ended, coalesce(length(r.input), 0), coalesce(length(r.output), 0),
-	r.reason, r.waits, r.tags, r.headers, r.random, r.first, r.began, r.queue`
+	r.reason, r.waits, r.tags, r.headers, r.random, r.first, r.began, r.queue, coalesce(r.expires, 0)`
 
 const (
 	runValues   = runColumns + ", r.input, r.output"
@@ -32,7 +32,7 @@ const (
 type runRow struct {
 	no, slot, status, marks, ready, wakeAt, incarnation, generation      int64
 	suspect, strikes, parent, created, started, ended, inSize, outSize   int64
-	began                                                                int64
+	began, expires                                                       int64
 	alone                                                                bool
 	id, group, workflow                                                  string
 	build, reason                                                        []byte
@@ -44,7 +44,7 @@ func (f *runRow) dest() []any {
 	return []any{&f.no, &f.id, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation,
 		&f.generation, &f.seed, &f.build,
 		&f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended, &f.inSize, &f.outSize,
-		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.queue, &f.input, &f.output}
+		&f.reason, &f.waits, &f.tags, &f.headers, &f.random, &f.firsts, &f.began, &f.queue, &f.expires, &f.input, &f.output}
 }
 
 func (f *runRow) run() store.Run {
@@ -60,7 +60,7 @@ func (f *runRow) run() store.Run {
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
-	r.First, r.Began = sqlstore.DecodeOrigin(f.firsts), store.Time(f.began)
+	r.First, r.Began, r.Expires = sqlstore.DecodeOrigin(f.firsts), store.Time(f.began), store.Time(f.expires)
 	sqlstore.ReadTags(&r, f.tags)
 	return r
 }

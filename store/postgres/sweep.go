@@ -12,7 +12,8 @@ import (
 const anythingToSweep = `SELECT
 	EXISTS (SELECT 1 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS rule(workflow, status, before), LATERAL (
 		SELECT FROM stet.runs r WHERE r.workflow=rule.workflow AND r.status=rule.status AND r.ended>0
-			AND r.ended<=rule.before LIMIT 1) r),
+			AND r.expires IS NULL AND r.ended<=rule.before LIMIT 1) r)
+		OR EXISTS (SELECT 1 FROM stet.runs WHERE expires>0 AND expires<=$4),
 	EXISTS (SELECT 1 FROM stet.runs WHERE incarnation>swept)`
 
 // sweepRows carries out acts of a sweep. It implements sqlstore.SweepRows.
@@ -102,7 +103,7 @@ func (s *Store) anything(ctx context.Context, rules []store.Retention) (runs, fo
 		workflows[i], statuses[i], before[i] = rules[i].Workflow, int64(rules[i].Status), int64(rules[i].Before(d))
 	}
 	err = s.single(ctx, "look for what to sweep", func(t *tx) error {
-		_, err := t.row(anythingToSweep, []any{workflows, statuses, before}, &runs, &former)
+		_, err := t.row(anythingToSweep, []any{workflows, statuses, before, int64(d)}, &runs, &former)
 		return err
 	})
 	return runs, former, err

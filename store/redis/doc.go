@@ -113,7 +113,8 @@
 //	z:SORT   sorted set of timers: idle runs of a group and workflow by wake time
 //	Y:GROUP, Z:GROUP  sets of such sorts, which may be empty; see base.lua
 //	d:GROUP  sorted set of runs with unexamined items; p:GROUP of those where they rest
-//	E:ST:WF  sorted set of ended runs by time; F of runs with old incarnations
+//	E:ST:WF  sorted set of ended runs by time; K:ST:WF of those with a retention of their own
+//	X        sorted set of these by the time when it is over; F of runs with old incarnations
 //	D, C     sorted sets of dead letters and of consumed items
 //	o:PART   list    outbox for a part
 //	ow       set     parts for which an outbox is not empty

@@ -13,7 +13,9 @@ func hasOnlyEntries(t *store.Turn) bool {
 }
 
 // hasMore reports whether an update has parts that most do not have.
-func hasMore(u *store.Update) bool { return u.Reason != "" || u.Waits != nil || u.Queue != nil }
+func hasMore(u *store.Update) bool {
+	return u.Reason != "" || u.Waits != nil || u.Queue != nil || u.Keep != 0
+}
 
 // turnArguments adds a turn, see readTurn in commit.lua. at are the numbers that it may
 // use.
@@ -103,6 +105,7 @@ func (a *args) update(u *store.Update) {
 		a.text(u.Reason)
 		a.value(u.Waits)
 		a.value(u.Queue)
+		a.int(int64(u.Keep))
 	}
 }
 

@@ -53,7 +53,7 @@ const (
 	discardFlag      = 'd'
 	unclaimFlag      = 'b'
 	anyBuildFlag     = 'f'
-	moreFlag         = 'm' // reason, waits and queue follow
+	moreFlag         = 'm' // reason, waits, queue and time to keep it follow
 )
 
 // forgetAfter is how long a node that ended uncleanly and holds no lease is remembered.

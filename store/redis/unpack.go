@@ -74,7 +74,7 @@ func (r *reader) number(s string) int64 {
 func (r *reader) time(m reply) store.Time { return store.Time(r.int(m)) }
 
 // rowWidth is the number of fields of ROW in base.lua, mainWidth that of the parts of MAIN.
-const rowWidth, mainWidth = 11, 19
+const rowWidth, mainWidth = 12, 19
 
 // run reads the answer of snapshot, with up to three further fields: waits, input,
 // output. Input and output that are left out keep their size.
@@ -88,6 +88,7 @@ func (r *reader) run(m reply, slots int) store.Run {
 		No: store.RunNo(no), Parent: store.RunNo(r.int(f[3])), ParentLoc: r.text(f[4]), First: originOf(r.text(f[5])),
 		Began:   r.time(f[6]),
 		Headers: bytesOf(r.text(f[8])), Reason: r.text(f[9]), Queue: bytesOf(r.text(f[10])),
+		Expires: r.time(f[11]),
 	}
 	r.main(&run, r.text(f[0]))
 	run.Shard.Slot = int(no % int64(slots))

@@ -80,13 +80,13 @@ func (r *rows) FindRun(id string, no store.RunNo) (run store.Run, ready int64, e
 // answerColumns are the columns of a run that an Answer holds, besides its ID.
 const answerColumns = `run_no, grp, slot, workflow, status, marks, ready, coalesce(wake_at, 0), incarnation, generation,
 	seed, build, suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size,
-	reason, input, waits, tags, headers, random, first, began, queue`
+	reason, input, waits, tags, headers, random, first, began, queue, coalesce(expires, 0)`
 
 // runFields are the values of answerColumns.
 type runFields struct {
 	no, slot, status, marks, ready, wakeAt, incarnation, generation    int64
 	suspect, strikes, alone, parent, created, started, ended, in, out  int64
-	began                                                              int64
+	began, expires                                                     int64
 	group, workflow, build, reason                                     string
 	seed, parentLoc, input, waits, tags, headers, random, first, queue []byte
 }
@@ -96,6 +96,7 @@ func (f *runFields) dest() []any {
 		&f.no, &f.group, &f.slot, &f.workflow, &f.status, &f.marks, &f.ready, &f.wakeAt, &f.incarnation, &f.generation,
 		&f.seed, &f.build, &f.suspect, &f.strikes, &f.alone, &f.parent, &f.parentLoc, &f.created, &f.started, &f.ended,
 		&f.in, &f.out, &f.reason, &f.input, &f.waits, &f.tags, &f.headers, &f.random, &f.first, &f.began, &f.queue,
+		&f.expires,
 	}
 }
 
@@ -113,7 +114,7 @@ func (f *runFields) run() (store.Run, int64) {
 	}
 	copy(r.Seed[:], f.seed)
 	copy(r.Random[:], f.random)
-	r.First, r.Began = sqlstore.DecodeOrigin(f.first), store.Time(f.began)
+	r.First, r.Began, r.Expires = sqlstore.DecodeOrigin(f.first), store.Time(f.began), store.Time(f.expires)
 	sqlstore.ReadTags(&r, f.tags)
 	return r, f.ready
 }

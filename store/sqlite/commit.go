@@ -241,22 +241,19 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 		_, err := t.c.exec(set+" WHERE run_no=?1", no, c.Build)
 		return err
 	}
-	var wakeAt any
-	if c.WakeAt != 0 {
-		wakeAt = c.WakeAt
-	}
 	args := []any{
-		no, c.Build, c.Ended, int64(c.Status), int64(c.Marks), c.Ready, wakeAt, c.Reason, c.Waits, int64(c.Generation),
-		c.Started, c.Queue,
+		no, c.Build, c.Ended, int64(c.Status), int64(c.Marks), c.Ready, null(c.WakeAt), c.Reason, c.Waits,
+		int64(c.Generation), c.Started, c.Queue, null(c.Expires),
 	}
-	set += ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, " +
-		"waits=?9, generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
+	set += ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, expires=CASE WHEN ?3<0 THEN expires ELSE ?13 END, " +
+		"status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, " +
+		"generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
 	if c.Output != nil {
 		inline, err := t.payload(no, payloadOutput, c.Output)
 		if err != nil {
 			return err
 		}
-		set, args = set+", output=?13, output_size=?14", append(args, inline, len(c.Output))
+		set, args = set+", output=?14, output_size=?15", append(args, inline, len(c.Output))
 	}
 	if _, err := t.c.exec(set+" WHERE run_no=?1", args...); err != nil {
 		return err

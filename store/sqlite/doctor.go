@@ -32,6 +32,7 @@ var checks = []check{
 		WHERE p.run_no=r.run_no AND p.what=2 AND length(p.val)=r.output_size))`},
 	{"completion numbers are unique in a run", `SELECT count(*) FROM
 		(SELECT 1 FROM stet_entries WHERE seq>0 GROUP BY run_no, incarnation, seq HAVING count(*)>1)`},
+	{"only ended runs expire", `SELECT count(*) FROM stet_runs WHERE expires IS NOT NULL AND status NOT IN {ended}`},
 	{"ended runs have an end", `SELECT count(*) FROM stet_runs WHERE (status IN {ended}) <> (ended>0)`},
 	{"claimed runs have an owner", `SELECT count(*) FROM stet_runs r WHERE ready={claimed} AND NOT EXISTS
 		(SELECT 1 FROM stet_leases l WHERE l.grp=r.grp AND l.slot=r.slot AND l.node<>'')`},

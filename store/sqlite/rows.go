@@ -20,7 +20,7 @@ const (
 
 const runColumns = `run_no, id, grp, slot, workflow, status, marks, ready, wake_at, incarnation, generation, seed,
 	build, suspect, strikes, alone, parent_no, parent_loc, created, started, ended, input_size, output_size, reason, input,
-	output, waits, tags, headers, random, first, began, queue`
+	output, waits, tags, headers, random, first, began, queue, expires`
 
 // scanRun reads a row of runColumns. Payloads above smallPayload are missing.
 func scanRun(s *sqlite3.Stmt) store.Run {
@@ -40,7 +40,7 @@ func scanRun(s *sqlite3.Stmt) store.Run {
 	copy(r.Seed[:], s.ColumnRawBlob(11))
 	copy(r.Random[:], s.ColumnRawBlob(29))
 	r.First, r.Began = sqlstore.DecodeOrigin(s.ColumnRawBlob(30)), store.Time(s.ColumnInt64(31))
-	r.Queue = value(s, 32)
+	r.Queue, r.Expires = value(s, 32), store.Time(s.ColumnInt64(33))
 	sqlstore.ReadTags(&r, s.ColumnRawBlob(27))
 	return r
 }
@@ -119,4 +119,12 @@ func scanEntry(s *sqlite3.Stmt) store.Entry {
 		Ended: store.Time(s.ColumnInt64(10)), Size: s.ColumnInt(11),
 		Generation: s.ColumnInt(12),
 	}
+}
+
+// null makes NULL of zero.
+func null(at store.Time) any {
+	if at == 0 {
+		return nil
+	}
+	return int64(at)
 }

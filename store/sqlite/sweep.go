@@ -25,7 +25,9 @@ const raiseFloor = `INSERT INTO stet_floor (what, no)
 // anythingToSweep is the only query of a pass that finds nothing.
 const anythingToSweep = `SELECT
 	EXISTS (SELECT 1 FROM json_each(?1) rule CROSS JOIN stet_runs r INDEXED BY stet_runs_ended
-		WHERE r.workflow=rule.value->>0 AND r.status=rule.value->>1 AND r.ended>0 AND r.ended<=rule.value->>2),
+		WHERE r.workflow=rule.value->>0 AND r.status=rule.value->>1 AND r.ended>0 AND r.expires IS NULL
+			AND r.ended<=rule.value->>2)
+		OR EXISTS (SELECT 1 FROM stet_runs INDEXED BY stet_runs_expires WHERE expires>0 AND expires<=?2),
 	EXISTS (SELECT 1 FROM stet_runs INDEXED BY stet_runs_former WHERE incarnation>swept)`
 
 // sweepRows carries out acts of a sweep. It implements sqlstore.SweepRows.
@@ -88,11 +90,12 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 	if len(req.Runs) == 0 && req.From == (store.SweepPlace{}) {
 		var runs, former int64
 		err := s.read.do(ctx, "look for what to sweep", func(c *conn) error {
-			rules, err := encodeRules(req.Rules, s.clock.read())
+			now := s.clock.read()
+			rules, err := encodeRules(req.Rules, now)
 			if err != nil {
 				return err
 			}
-			_, err = c.row(anythingToSweep, []any{rules}, &runs, &former)
+			_, err = c.row(anythingToSweep, []any{rules, int64(now)}, &runs, &former)
 			return err
 		})
 		switch {

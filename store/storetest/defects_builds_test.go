@@ -46,6 +46,7 @@ func init() {
 				}
 				return b.Store.Commit(ctx, batch)
 			}},
+		&defect{name: "a run's own retention is forgotten", commit: updates(func(u *store.Update) { u.Keep = 0 })},
 		&defect{name: "a run is not given back", commit: updates(func(u *store.Update) { u.Unclaim = false })},
 		&defect{name: "a claim takes runs of any build", claim: asked(func(r *store.ClaimRequest) { r.Build = "" })},
 		&defect{name: "a claim does not tell what it leaves",

@@ -557,6 +557,9 @@ func (g *generator) update(r *store.Run) *store.Update {
 		u.Unclaim = true
 	}
 	u.AnyBuild = g.chance(8)
+	if u.Status.Terminal() && g.chance(3) {
+		u.Keep = pick(g, []store.Delay{store.KeepForever, 1, minute, 2 * minute, 26 * hour})
+	}
 	if u.Status == store.Running && g.chance(3) {
 		g.seeds++
 		u.Continue = &store.Continuation{Workflow: pick(g, genWorkflows), Input: g.value(), Seed: seedOf(g.seeds),

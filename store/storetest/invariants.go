@@ -84,6 +84,8 @@ func alone(r *store.Run) error {
 		return fmt.Errorf("it has the status %d", r.Status)
 	case r.Status.Terminal() != (r.Ended != 0):
 		return fmt.Errorf("it is %s and ended at %s", r.Status, r.Ended)
+	case r.Expires != 0 && !r.Status.Terminal() || r.Expires < store.Never:
+		return fmt.Errorf("it is %s and expires at %d", r.Status, r.Expires)
 	case r.WakeAt != 0 && r.Status != store.Queued && r.Status != store.Suspended:
 		return fmt.Errorf("it is %s and wakes at %s", r.Status, r.WakeAt)
 	case r.Status != store.Queued && r.Status != store.Cancelled && r.Status != store.Stalled && r.Started == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stet-run/stet/store"
 )
@@ -79,9 +80,9 @@ func (c *checker) swept(o op, now *state) error {
 		}
 		named := ok && len(sweep.Runs) > 0 // which ones, by their numbers there, the comparison of both stores finds out
 		ruled := ok && slices.ContainsFunc(sweep.Rules, func(rule store.Retention) bool {
-			return rule.Workflow == r.Workflow && rule.Status == r.Status && r.Ended+
+			return r.Expires == 0 && rule.Workflow == r.Workflow && rule.Status == r.Status && r.Ended+
 				store.Time(max(rule.Keep, minute)) <= now.Now
-		})
+		}) || ok && r.Expires > 0 && r.Expires <= now.Now
 		unexamined := slices.ContainsFunc(c.former.Items[r.No], func(it store.Item) bool { return it.State == store.New })
 		if !named && !ruled || !r.Status.Terminal() || r.Claimed || unexamined {
 			return fmt.Errorf("run number %d, %s since %s, is gone", r.No, r.Status, r.Ended)
@@ -209,6 +210,80 @@ var law24 = []testCase{
 		k.pass(900 * hour)
 		k.equal("what is swept in the end", o.sweeps(true, rules(0)...), swept{})
 		k.equal("the runs that stay", k.runs(), "stalled suspended running other queued ")
+	}},
+	{"ARetentionOfItsOwnCountsInPlaceOfTheRules", func(k *kit) {
+		o := k.owner(k.s, "n")
+		k.ok2(k.s.Renew(k.ctx, o.leases, 1000*hour))
+		end := func(id string, keep store.Delay) store.Run {
+			k.Helper()
+			r := o.started(id)
+			o.turn(update(r, store.Update{Status: store.Failed, Keep: keep}), store.Committed)
+			return r
+		}
+		ended := k.now()
+		kept := map[string]store.Time{"ruled": 0, "ever": store.Never, "soon": ended + store.Time(minute),
+			"hour": ended + store.Time(hour), "day": ended + store.Time(24*hour)}
+		for id, keep := range map[string]store.Delay{"ruled": 0, "ever": store.KeepForever, "soon": 1, "hour": hour,
+			"day": 24 * hour} {
+			if r := k.get(end(id, keep).No); r.Expires != kept[id] {
+				k.Errorf("the run that is kept for %d expires at %d; want %d", keep, r.Expires, kept[id])
+			}
+		}
+		other := o.started("other", func(s *store.Start) { s.Workflow = "without rules" })
+		o.turn(update(other, store.Update{Status: store.Succeeded, Keep: 2 * minute}), store.Committed)
+		at := func(d store.Delay, want string) {
+			k.Helper()
+			k.pass(store.Delay(ended+store.Time(d)-k.now()) - 1)
+			o.sweeps(false, rules(2*hour)...)
+			k.pass(1)
+			got := o.sweeps(false, rules(2*hour)...)
+			k.equal(fmt.Sprintf("the runs %d µs after their end, of which %+v were swept", d, got),
+				strings.Join(slices.Sorted(strings.FieldsSeq(k.runs())), " "), want)
+			k.equal("how many were swept", got, swept{Rows: 1, Runs: 1})
+		}
+		at(minute, "day ever hour other ruled")
+		at(2*minute, "day ever hour ruled")
+		at(hour, "day ever ruled")
+		at(2*hour, "day ever")
+		at(24*hour, "ever")
+		k.pass(900 * hour)
+		k.equal("what is swept in the end", o.sweeps(true, rules(0)...), swept{})
+	}},
+	{"ARunThatGoesOnHasNoRetentionOfItsOwn", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		o.turn(update(r, store.Update{Status: store.Failed, Keep: hour}), store.Committed)
+		expires := k.get(r.No).Expires
+		again := func(status store.Status, keep store.Delay) store.Time {
+			k.Helper()
+			k.send(verb("r", fmt.Sprint(status, keep), store.ItemRetry))
+			c := o.claim(10, "w")
+			o.turn(&store.Turn{Run: r.No, Shard: shardA,
+				Consumed: []store.Consumption{{Item: c.Runs[0].Items[0].No, Verdict: []byte("n")}},
+				Update:   &store.Update{Status: status, Keep: keep}}, store.Committed)
+			return k.get(r.No).Expires
+		}
+		k.pass(1)
+		k.equal("when it expires if it stays ended", again(store.Failed, 0), expires)
+		k.equal("when it expires while it goes on", again(store.Running, 0), store.Time(0))
+		o.turn(update(r, store.Update{Status: store.Succeeded}), store.Committed)
+		k.pass(minute)
+		k.equal("what a rule sweeps then", o.sweeps(false, rules(0)...), swept{Rows: 3, Runs: 1})
+	}},
+	{"ManyRunsWithARetentionOfTheirOwnGoInParts", func(k *kit) {
+		o := k.owner(k.s, "n")
+		const n = store.SweepRows + 20
+		for i := range n {
+			o.turn(update(o.started(fmt.Sprintf("%04d", i)), store.Update{Status: store.Succeeded, Keep: minute}),
+				store.Committed)
+		}
+		k.pass(minute)
+		part, err := k.s.Sweep(k.ctx, store.SweepRequest{Leases: o.leases, Rules: rules(hour)})
+		k.ok(err)
+		k.equal("the first part", []any{part.Runs, part.Done}, []any{store.SweepRows, false})
+		part, err = k.s.Sweep(k.ctx, store.SweepRequest{Leases: o.leases, Rules: rules(hour), From: part.Next})
+		k.ok(err)
+		k.equal("the second part", []any{part.Runs, part.Done}, []any{20, true})
 	}},
 	{"OnlyTheOwnerSweeps", func(k *kit) {
 		o := k.owner(k.s, "n")

@@ -236,6 +236,7 @@ func (d *decision) end(how string, it *store.Item) {
 	}
 	u := d.update
 	u.Status, u.Marks, u.Reason = store.Cancelled, 0, how
+	u.Keep = stored.Keep(d.run.Headers, u.Status)
 	u.Output = stored.CancelledOutput(how, history.Owed(d.entries), d.run.Output)
 }
 

@@ -30,8 +30,14 @@ const (
 	// endedRuns are the runs that a rule is for, after a place in their order.
 	endedRuns = `SELECT r.run_no, r.ended, r.grp, r.slot, ` + unneeded + `
 		FROM stet.runs r /*sqlite INDEXED BY stet.runs_ended */
-		WHERE r.workflow=$1 AND r.status=$2 AND r.ended>0 AND r.ended<=$3 AND (r.ended, r.run_no)>($4::bigint, $5::bigint)
+		WHERE r.workflow=$1 AND r.status=$2 AND r.ended>0 AND r.expires IS NULL AND r.ended<=$3
+			AND (r.ended, r.run_no)>($4::bigint, $5::bigint)
 		ORDER BY r.ended, r.run_no LIMIT $6`
+	// expiredRuns are the runs whose own retention is over, after a place in their order.
+	expiredRuns = `SELECT r.run_no, r.expires, r.grp, r.slot, ` + unneeded + `
+		FROM stet.runs r /*sqlite INDEXED BY stet.runs_expires */
+		WHERE r.expires>0 AND r.expires<=$1 AND (r.expires, r.run_no)>($2::bigint, $3::bigint)
+		ORDER BY r.expires, r.run_no LIMIT $4`
 	namedRun = `SELECT r.status IN {ended} AND ` + unneeded + ` FROM stet.runs r WHERE r.run_no=$1`
 	// unneeded says that nothing but its retention keeps a run.
 	unneeded = `r.ready={idle} AND NOT EXISTS (SELECT 1 FROM stet.inbox i WHERE i.state={new} AND i.run_no=r.run_no)
@@ -137,8 +143,8 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 	if w.Result.Next.Stage > 0 {
 		return true, nil
 	}
-	for w.Result.Next.Rule < len(rules) {
-		list, err := w.endedOf(&rules[w.Result.Next.Rule])
+	for w.Result.Next.Rule <= len(rules) {
+		list, err := w.endedOf(rules)
 		if err != nil {
 			return false, err
 		}
@@ -166,11 +172,17 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 	return true, nil
 }
 
-// endedOf returns the next runs that a rule is for.
-func (w *Sweep) endedOf(rule *store.Retention) (list []endedRun, err error) {
+// endedOf returns the next runs that the place's rule is for; after the rules, those with a
+// retention of their own.
+func (w *Sweep) endedOf(rules []store.Retention) (list []endedRun, err error) {
 	from := w.Result.Next
-	args := []any{rule.Workflow, int64(rule.Status), rule.Before(w.Now), from.Ended, from.No, store.SweepRows}
-	err = w.Rows.Each(endedRuns, args, func(scan func(...any) error) error {
+	text, args := expiredRuns, []any{int64(w.Now), from.Ended, from.No, store.SweepRows}
+	if from.Rule < len(rules) {
+		rule := &rules[from.Rule]
+		text = endedRuns
+		args = []any{rule.Workflow, int64(rule.Status), rule.Before(w.Now), from.Ended, from.No, store.SweepRows}
+	}
+	err = w.Rows.Each(text, args, func(scan func(...any) error) error {
 		var r endedRun
 		var group string
 		var slot int64

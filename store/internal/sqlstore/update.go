@@ -16,7 +16,8 @@ type Change struct {
 	Ready     int64
 	WakeAt    store.Time // 0: none
 	Started   store.Time // of a run that has not begun before; 0: it has not begun
-	Ended     store.Time // Stays: as it is
+	Ended     store.Time // Stays: as it is, and Expires too
+	Expires   store.Time // as Run.Expires
 }
 
 // Stays is the value of a column that is not changed.
@@ -62,7 +63,7 @@ func newChange(u *store.Update, from store.Status, held bool, now store.Time) Ch
 	case u.Status.Terminal() && from.Terminal():
 		c.Ended = Stays
 	case u.Status.Terminal():
-		c.Ended = now
+		c.Ended, c.Expires = now, u.Expires(now)
 	}
 	return c
 }

@@ -139,13 +139,16 @@ local function held(r) return marked(r.mk, MARK.held) end
 
 -- waits reports whether a run is claimed for items alone, because it is paused or held.
 local function waits(r) return marked(r.mk, MARK.pausedOrHeld) end
+-- expires reports whether an ended run has a retention of its own, whose end is the field xp.
+local function expires(r) return r.of and string.find(r.of, 'x', 1, true) and true or false end
+
 local function expiring(r) return marked(r.mk, MARK.expiring) end
 
 -- The parts of a run that acts need and change are one text in the row, the field m: one
 -- field is read and written much faster than several. MAIN is the form of that text, with
 -- semicolons between: status, condition, marks, wake time, incarnation, generation, start,
 -- end, suspect, strikes, alone, size of input, size of output, creation, which other fields
--- there are (w: wt, r: re), lengths of group, workflow and build; then these and the ID. A
+-- there are (w: wt, r: re, x: xp), lengths of group, workflow and build; then these and the ID. A
 -- part that is missing is empty, and false in a row; nil in a row means that it was not
 -- read.
 local MAIN = '^(%d);(%d);(%d*);(%d*);(%d+);(%d+);(%d*);(%d*);(%d*);(%d*);(%d*);'
@@ -182,6 +185,13 @@ end
 
 -- ended is a run's place among those that have ended so: by time, then number.
 local function ended(no) return string.sub('0000000000000000', #no + 1) .. no end
+
+-- endsIn returns the index of ended runs that a run is in, or nil: those with a retention of
+-- their own are apart.
+local function endsIn(r)
+	if not r.st or not terminal(r.st) then return nil end
+	return (expires(r) and 'K:' or 'E:') .. r.st .. ':' .. r.wf
+end
 
 -- indexOf returns the index of runs by condition that a run is in, or ''.
 local function indexOf(r)
@@ -224,16 +234,16 @@ local function place(no, gr, a, b)
 		rank(keyOf(is, gr, to), no, is == INDEX.waking and b.wa or no)
 		rank(SORTS[is] .. gr, to, '0')
 	end
-	local over, over2 = a.st and terminal(a.st), b.st and terminal(b.st)
-	if over and (not over2 or a.st ~= b.st or a.wf ~= b.wf) then rank('E:' .. a.st .. ':' .. a.wf, ended(no), false) end
-	if over2 and (not over or a.st ~= b.st or a.wf ~= b.wf or a.en ~= b.en) then
-		rank('E:' .. b.st .. ':' .. b.wf, ended(no), b.en)
-	end
+	local over, over2 = endsIn(a), endsIn(b)
+	if over and over ~= over2 then rank(over, ended(no), false) end
+	if over2 and (over ~= over2 or a.en ~= b.en) then rank(over2, ended(no), b.en) end
+	if expires(a) and not expires(b) then rank('X', ended(no), false) end
+	if expires(b) and not expires(a) and b.xp ~= '-1' then rank('X', ended(no), b.xp) end
 end
 
 -- change writes fields of a run's row, and the indexes follow. False deletes a field.
 local function change(r, new)
-	local before = { st = r.st, wf = r.wf, bu = r.bu, co = r.co, mk = r.mk, wa = r.wa, en = r.en, ic = r.ic }
+	local before = { st = r.st, wf = r.wf, bu = r.bu, co = r.co, mk = r.mk, wa = r.wa, en = r.en, ic = r.ic, of = r.of }
 	local set, del, changed = {}, {}, false
 	for k, v in pairs(new) do
 		if v ~= r[k] then
@@ -287,9 +297,9 @@ local function take(r, rest)
 end
 
 -- The fields of a run's row in the order of answers, which Go knows; and with large ones.
-local ROW = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu' }
-local ROW_INPUT = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'wt', 'ip' }
-local ROW_ALL = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'wt', 'ip', 'op' }
+local ROW = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp' }
+local ROW_INPUT = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp', 'wt', 'ip' }
+local ROW_ALL = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp', 'wt', 'ip', 'op' }
 
 -- snapshot returns parts of a run's row, then its number.
 local function snapshot(no, parts)

@@ -36,7 +36,7 @@ for _, no in ipairs(page) do
 		local rests = has('p:' .. r.gr, no)
 		check(4, (rests or has('d:' .. r.gr, no)) == new and not (rests and r.co == CONDITION.claimed))
 		check(5, not (idle and (r.st == STATUS.queued or r.st == STATUS.running)) or r.wa or new)
-		check(6, terminal(r.st) == (r.en and true or false) and has('E:' .. r.st .. ':' .. r.wf, ended(no)) == terminal(r.st))
+		check(6, terminal(r.st) == (r.en and true or false) and has(endsIn(r) or 'E', ended(no)) == terminal(r.st))
 	else
 		check(1, false)
 	end

@@ -34,9 +34,13 @@ end
 -- stays reports whether an ended run stays whatever its retention.
 local function stays(r) return not owned[dec(r.slot) .. ':' .. r.gr] or needed(r) end
 
-while stage == 0 and rule < #rules do
+-- After the rules come the runs with a retention of their own.
+while stage == 0 and rule <= #rules do
 	local u = rules[rule + 1]
-	local key, moved, latest = T .. 'E:' .. u.st .. ':' .. u.wf, false, dec(now - math.max(u.keep, MICROS.minRetention))
+	local key, moved, latest = T .. 'X', false, nowText
+	if u then
+		key, latest = T .. 'E:' .. u.st .. ':' .. u.wf, dec(now - math.max(u.keep, MICROS.minRetention))
+	end
 	local page = call('ZRANGEBYSCORE', key, at, latest, 'LIMIT', 0, MAX.page)
 	-- Of those that ended at one time some may be before the place.
 	local offset = 0
@@ -66,7 +70,7 @@ while stage == 0 and rule < #rules do
 	end
 	rule, at, after = rule + 1, '0', '0'
 end
-if stage == 0 then stage, at, after = 1, '0', '0' end
+if stage == 0 then stage, rule, at, after = 1, #rules, '0', '0' end
 while stage == 1 do
 	local page = call('ZRANGEBYSCORE', T .. 'F', '(' .. after, '+inf', 'LIMIT', 0, MAX.page)
 	if #page == 0 then

@@ -51,9 +51,9 @@ local function readUpdate()
 	local u = {
 		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = p.isolate, endIsolation = p.endIsolation,
 		discard = p.discard, names = p.names, unclaim = p.unclaim, anyBuild = p.anyBuild,
-		bu = arg(), op = arg(), re = '', wt = '', qu = '', sends = none,
+		bu = arg(), op = arg(), re = '', wt = '', qu = '', keep = 0, sends = none,
 	}
-	if p.more then u.re, u.wt, u.qu = arg(), arg(), arg() end
+	if p.more then u.re, u.wt, u.qu, u.keep = arg(), arg(), arg(), num() end
 	return u
 end
 
@@ -402,6 +402,8 @@ local function update(r, u)
 	end
 	if terminal(u.st) and not terminal(r.st) then
 		new.en = nowText
+		if u.keep > 0 then new.xp = dec(now + math.max(u.keep, MICROS.minRetention)) end
+		if u.keep < 0 then new.xp = '-1' end
 		abandon(r)
 		bury(r, u.discard, u.names)
 	elseif not terminal(u.st) then
@@ -409,8 +411,13 @@ local function update(r, u)
 		new.en = false
 	end
 	new.st, new.mk, new.of = u.st, u.mk ~= '0' and u.mk, ''
+	if new.xp or new.en == nil and expires(r) then
+		new.of = 'x'
+	elseif expires(r) then
+		new.xp = false
+	end
 	if u.wt ~= '' then
-		new.wt, new.of = u.wt, 'w'
+		new.wt, new.of = u.wt, new.of .. 'w'
 	elseif string.find(r.of, 'w', 1, true) then
 		new.wt = false
 	end

@@ -51,6 +51,7 @@ CREATE TABLE stet_leases (
 -- ready: 0 idle, 1 ready, 2 claimed. wake_at is set only where ready is 0, or 2 of a
 -- run that was claimed at rest. marks & 1: paused, & 16: held.
 -- input and output hold values up to 512 bytes; longer ones are in payloads.
+-- expires: NULL: as the rules of a sweep say; -1: never.
 -- swept: entries of incarnations below this one are gone.
 -- stamp: 0, or the batch whose command inserted the row.
 CREATE TABLE stet_runs (
@@ -78,6 +79,7 @@ CREATE TABLE stet_runs (
 	created     INTEGER NOT NULL,
 	started     INTEGER NOT NULL DEFAULT 0,
 	ended       INTEGER NOT NULL DEFAULT 0,
+	expires     INTEGER,
 	input_size  INTEGER NOT NULL,
 	output_size INTEGER NOT NULL DEFAULT 0,
 	reason      TEXT NOT NULL DEFAULT '',
@@ -90,7 +92,8 @@ CREATE TABLE stet_runs (
 	stamp       INTEGER NOT NULL DEFAULT 0,
 	swept       INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX stet_runs_ended ON stet_runs (workflow, status, ended) WHERE ended > 0;
+CREATE INDEX stet_runs_ended ON stet_runs (workflow, status, ended) WHERE ended > 0 AND expires IS NULL;
+CREATE INDEX stet_runs_expires ON stet_runs (expires) WHERE expires > 0;
 CREATE INDEX stet_runs_former ON stet_runs (run_no) WHERE incarnation > swept;
 CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, workflow, build, run_no) WHERE ready = 1 AND marks & 17 = 0;
 CREATE INDEX stet_runs_claimed ON stet_runs (grp, slot) WHERE ready = 2;
