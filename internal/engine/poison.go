@@ -50,10 +50,10 @@ func (a *activation) GoOn(snapshot *store.Snapshot) { a.post(snapshotLoaded{snap
 func (a *activation) TimeIsUp() bool { return a.post(isolationOver{}) }
 
 // endIsolation ends a suspect's trial: an end of the process counts against it no more. A
-// turn of its own that is under way does that as well, unless it only looks at the inbox.
+// turn of its own that is under way does that as well, unless it is one that repeats.
 func (a *activation) endIsolation() {
 	if a.touched || a.turn.underWay {
-		a.turn.over = a.turn.looks
+		a.turn.over = a.turn.repeats
 		return
 	}
 	a.turn = turnUnderWay{underWay: true}

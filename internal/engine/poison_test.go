@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -129,22 +130,30 @@ func TestTrialsEnd(t *testing.T) {
 // A run that ends its process each time is stalled when it was alone for as often as the
 // limit says. The run beside it goes on.
 func TestRunThatKillsEveryProcessIsStalled(t *testing.T) {
-	for _, written := range []bool{false, true} {
-		t.Run(fmt.Sprintf("something is sent to it: %t", written), func(t *testing.T) { killsEach(t, written) })
-	}
+	t.Run("at once", func(t *testing.T) { killsEach(t, false, false) })
+	t.Run("after it has looked at what was sent to it", func(t *testing.T) { killsEach(t, true, false) })
+	t.Run("after it has shown a value", func(t *testing.T) { killsEach(t, false, true) })
 }
 
-// killsEach lets a run end each process. written: after each it has something new in its inbox,
-// which it looks at before it ends the next one.
-func killsEach(t *testing.T, written bool) {
+// killsEach lets a run end each process. written: after each something is sent to it, at which it
+// looks before it ends the next one. shows: it sets a value before.
+func killsEach(t *testing.T, written, shows bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		var killed atomic.Bool
 		kill := func(ctx context.Context) string { killed.Store(true); <-ctx.Done(); return "" }
+		kills := func(b *runner.Branch) ([]byte, error) {
+			if shows {
+				if err := b.Set(runner.Call{Name: "state"}, []byte("kills")); err != nil {
+					return nil, err
+				}
+			}
+			return does(kill)(b)
+		}
 		deaths := 0
 		for ; deaths < 20; deaths++ {
 			killed.Store(false)
-			e, crash := boot(t, s, fmt.Sprint("boot", deaths), with("kills", does(kill)), with("w", hears(1)))
+			e, crash := boot(t, s, fmt.Sprint("boot", deaths), with("kills", kills), with("w", hears(1)))
 			if deaths == 0 {
 				start(t, e, "w", "b")
 				start(t, e, "kills", "a")

@@ -25,7 +25,7 @@ type turnUnderWay struct {
 	heard     bool         // an item from the inbox has arrived since it was taken
 	outcomes  []steps.Task // steps whose outcomes it has
 	emitted   []func()     // settle the items of bodies that it has
-	looks     bool         // it marks items as seen, and nothing else: a suspicion stays
+	repeats   bool         // the next activation does all of it again: a suspicion stays
 	over      bool         // the time of the suspect's trial was over meanwhile
 	reclaimed bool         // the run was claimed again before the answer arrived, so it stays claimed
 }
@@ -87,8 +87,8 @@ func (a *activation) update(turn *store.Turn) {
 	shown := a.begun || len(turn.Entries) > 0
 	u := turn.Update
 	if u == nil {
-		a.turn.looks = !a.touched && a.run.Suspect > 0 && onlyLooks(turn)
-		if a.turn.looks || a.touched && !a.former && (shown || a.code == nil) {
+		a.turn.repeats = !a.touched && a.run.Suspect > 0 && repeats(turn)
+		if a.turn.repeats || a.touched && !a.former && (shown || a.code == nil) {
 			return
 		}
 		u = &store.Update{Status: store.Running, Marks: a.run.Marks}
@@ -126,11 +126,12 @@ func (a *activation) update(turn *store.Turn) {
 	}
 }
 
-// onlyLooks reports whether a turn marks items as seen, and nothing else. A run that kills its
-// process has got no further with it, however often something is sent to it.
-func onlyLooks(t *store.Turn) bool {
+// repeats reports whether a turn has only what an activation does each time, until something is
+// recorded that comes after: it looks at new items, and shows values and tags. A run that kills its
+// process has got no further with it.
+func repeats(t *store.Turn) bool {
 	return !t.Rewound && t.Update == nil && len(t.Prune)+len(t.Rewrites)+len(t.Entries)+len(t.Consumed)+len(t.Returned)+
-		len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Dead)+len(t.Refused)+len(t.Audit)+len(t.Sends) == 0
+		len(t.Answers)+len(t.Appends)+len(t.Dead)+len(t.Refused)+len(t.Audit)+len(t.Sends) == 0
 }
 
 // answer takes the verdict on the turn under way, behind which rest is queued. It reports
@@ -168,13 +169,13 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 	a.places.Release(turn.outcomes)
 	settle(turn.emitted)
 	a.r.Committed()
-	if !turn.looks {
+	if !turn.repeats {
 		a.begun, a.former = true, a.former && !turn.built
 	}
 	switch {
-	case turn.looks && turn.over:
+	case turn.repeats && turn.over:
 		a.endIsolation()
-	case !turn.looks && !a.touched:
+	case !turn.repeats && !a.touched:
 		a.touched = true
 		a.x.suspects.Ended(a.no)
 	}
