@@ -72,7 +72,8 @@ func RunID(ctx Context) string {
 	return ctx.env.run.ID
 }
 
-// Log returns a logger that knows the run, as run_id and workflow, and is silent
+// Log returns a logger that knows the run, as run_id, workflow and trace_id (that of the
+// header traceparent, if the run has one), and is silent
 // in replay: a line is written when its code runs for the first time, and again
 // only if a crash came before what follows was durable.
 func Log(ctx Context) *slog.Logger {
@@ -80,6 +81,9 @@ func Log(ctx Context) *slog.Logger {
 	if env := ctx.env; env.log == nil {
 		h := &liveHandler{env.engine.log.Handler(), ctx.branch.Replaying}
 		env.log = slog.New(h).With("run_id", env.run.ID, "workflow", env.run.Workflow)
+		if id := stored.TraceID(env.run.Headers); id != "" {
+			env.log = env.log.With("trace_id", id)
+		}
 	}
 	return ctx.env.log
 }

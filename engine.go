@@ -16,9 +16,12 @@ import (
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/inboxes"
 	"github.com/stet-run/stet/internal/location"
+	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -160,6 +163,9 @@ type Config struct {
 	// runs that fail or stall in any case.
 	OnEnd   func(*RunInfo)
 	OnStall func(*RunInfo)
+	// Observer is called with all that this process does, for metrics and traces. Default:
+	// nothing is called.
+	Observer *Observer
 }
 
 // Recovery says what was found at taking over a store, or some of its shards.
@@ -191,6 +197,8 @@ type Engine struct {
 	rooms     *topic.Rooms
 	inboxes   *inboxes.Guard
 
+	observation *observation // nil: there is no observer
+
 	definitions map[string]*definition // those with code here; not changed after New
 	limits      runner.Limits
 }
@@ -211,9 +219,19 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	payloads := cfg.Payloads.policy()
-	e := &Engine{store: payloads.View(cfg.Store), base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
+	e := &Engine{base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
 		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, onBug: cfg.OnBug,
 		wrap: cfg.Around, limit: cfg.MaxValue, single: found.Slots == 1}
+	var attempt func(context.Context, *steps.Attempt) (context.Context, func(*stored.Failure))
+	if cfg.Observer != nil {
+		e.observation = &observation{Observer: *cfg.Observer, engine: e, log: cfg.Logger}
+		if cfg.Observer.Attempt != nil {
+			attempt = e.observation.attempt
+		}
+	}
+	port := e.observation.port()
+	cfg.Store = observe.Store(cfg.Store, port)
+	e.store = payloads.View(cfg.Store)
 	e.definitions = make(map[string]*definition, len(cfg.Workflows))
 	e.limits = runner.Limits{Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes, Value: cfg.MaxValue}
 	if e.errors, err = newErrorTable(e.codecs, cfg.Errors); err != nil {
@@ -252,10 +270,12 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Admit: func(ctx context.Context, runID string, it *store.Item) (full, err error) {
 			return admitTurn(ctx, e, runID, it)
 		},
-		Hooks: report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
+		Hooks:    report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
+		Observer: port, Attempt: attempt,
 	}, found)
 	e.rooms = topic.NewRooms(e.inner, e.store)
 	e.inboxes = inboxes.New(cfg.Store, inboxes.Limits{Items: cfg.MaxInbox, Bytes: cfg.MaxInboxBytes})
+	e.observation.attach(e)
 	return e, nil
 }
 

@@ -232,10 +232,10 @@ func (o *sendOptions) neverExpires(what, name string) error {
 	return fmt.Errorf("%s %q: expected no ExpiresIn, which is for messages: %w", what, name, ErrInvalid)
 }
 
-// sendOptionsOf returns what the options say. A message that the step of a run
-// sends has the run's headers.
-func sendOptionsOf(ctx context.Context, opts []SendOption) (sendOptions, error) {
-	o := sendOptions{stored: headersOf(ctx)}
+// sendOptionsOf returns what the options say. A message that the step of a run sends has the
+// run's headers, with those of the observer over them.
+func sendOptionsOf(ctx context.Context, opts []SendOption, observed Headers) (sendOptions, error) {
+	o := sendOptions{stored: observed.overStored(headersOf(ctx))}
 	for _, opt := range opts {
 		opt.applySend(&o)
 	}
@@ -262,8 +262,14 @@ func (k SendKey) check(what, name string) error {
 }
 
 // send puts an encoded message into a run's inbox.
-func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opts []SendOption) error {
-	item, err := sendItem(ctx, name, value, opts)
+func (e *Engine) send(
+	ctx context.Context, runID, name string, value []byte, opts []SendOption,
+) (err error) {
+	headers, done := e.observation.send(ctx, SendInfo{RunID: runID, Name: name})
+	if done != nil {
+		defer func() { done(err) }()
+	}
+	item, err := sendItem(ctx, name, value, opts, headers)
 	if err != nil {
 		return err
 	}
@@ -274,8 +280,10 @@ func (e *Engine) send(ctx context.Context, runID, name string, value []byte, opt
 	return err
 }
 
-func sendItem(ctx context.Context, name string, value []byte, opts []SendOption) (*store.Item, error) {
-	o, err := sendOptionsOf(ctx, opts)
+func sendItem(
+	ctx context.Context, name string, value []byte, opts []SendOption, observed Headers,
+) (*store.Item, error) {
+	o, err := sendOptionsOf(ctx, opts, observed)
 	if err == nil {
 		err = o.expiring(name)
 	}

@@ -33,6 +33,7 @@ type startOptions struct {
 	headers  []byte
 	queue    *OnQueue // nil: as the definition says
 	policy   stored.Policy
+	observed func(error) // is called with the outcome; nil: nothing is
 }
 
 // ID names the run: 1 to 255 printable bytes that do not end in "@" and digits
@@ -208,6 +209,7 @@ func (w *Workflow[In, Out]) commands(
 		}
 		commands[i].Start = start
 	}
+	e.observation.starts(ctx, commands, options)
 	return commands, options, nil
 }
 
@@ -219,9 +221,11 @@ func (w *Workflow[In, Out]) start(
 		return nil, err
 	}
 	if err := checkTogether(commands); err != nil {
+		started(options, nil, err)
 		return nil, fmt.Errorf("start all %s: %w", w.name, err)
 	}
 	answers, problems, err := carryOut(ctx, e, commands, options, admit, e.inner.Apply)
+	started(options, problems, err)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", w.name, err)
 	}
@@ -369,7 +373,7 @@ func (e *Engine) startCommand(ctx context.Context, workflow string, input any, o
 		if err != nil {
 			return nil, err
 		}
-		item, err := sendItem(ctx, m.name, value, m.opts)
+		item, err := sendItem(ctx, m.name, value, m.opts, nil)
 		if err != nil {
 			return nil, err
 		}

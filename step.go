@@ -216,8 +216,22 @@ type StepInfo struct {
 	RunID    string
 	Workflow string
 	Location string
-	Attempt  int     // from 1
-	Headers  Headers // of the run
+	// Name is that of the step, without the scopes that it stands in, its key and its
+	// occurrence. That of a compensation is "undo " and the name of its step.
+	Name    string
+	Attempt int     // from 1
+	Headers Headers // of the run
+
+	attempt *steps.Attempt
+}
+
+// RunKey returns the Key of the step's run: see RunEvent. It is zero if the StepInfo is not
+// from the engine.
+func (s StepInfo) RunKey() (key [16]byte) {
+	if s.attempt == nil {
+		return key
+	}
+	return s.attempt.RunKey()
 }
 
 // StepOf returns what ctx belongs to; ok is false outside a step.
@@ -226,9 +240,14 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 	if a == nil {
 		return StepInfo{}, false
 	}
-	headers, _ := decodeHeaders(a.Headers) // were written by encode
-	return StepInfo{RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.Number(),
-		Headers: headers}, true
+	return stepInfo(a), true
+}
+
+func stepInfo(a *steps.Attempt) StepInfo {
+	return StepInfo{
+		RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Name: a.Name(), Attempt: a.Number(),
+		Headers: decodedHeaders(a.Headers), attempt: a,
+	}
 }
 
 // EngineOf returns the engine that executes the step to which ctx belongs, so that a body

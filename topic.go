@@ -153,7 +153,7 @@ func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendO
 	if err != nil {
 		return "", err
 	}
-	o, err := sendOptionsOf(ctx, opts)
+	o, err := sendOptionsOf(ctx, opts, nil)
 	if err == nil {
 		err = o.neverExpires("event of topic", t.Name)
 	}

@@ -25,6 +25,7 @@ func StartTx[Tx, In, Out any](
 		func(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
 			return applyTx(ctx, tx, e, commands)
 		})
+	started(options, problems, err)
 	if err = errors.Join(append(problems, err)...); err != nil {
 		return nil, fmt.Errorf("start %s: %w", w.name, err)
 	}
@@ -45,7 +46,18 @@ func SendTx[Tx, T any](
 	if err != nil {
 		return err
 	}
-	item, err := sendItem(ctx, string(m), data, opts)
+	headers, done := e.observation.send(ctx, SendInfo{RunID: runID, Name: string(m)})
+	err = sendTx(ctx, tx, e, runID, string(m), data, opts, headers)
+	if done != nil {
+		done(err)
+	}
+	return err
+}
+
+func sendTx[Tx any](
+	ctx context.Context, tx Tx, e *Engine, runID, name string, data []byte, opts []SendOption, observed Headers,
+) error {
+	item, err := sendItem(ctx, name, data, opts, observed)
 	if err != nil {
 		return err
 	}

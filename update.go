@@ -199,12 +199,18 @@ func (u Update[Req, Resp]) Call(
 }
 
 // Update is Update.Call for an update whose types are not known.
-func (r Runs) Update(ctx context.Context, runID, name string, req any, opts ...SendOption) (RawValue, error) {
+func (r Runs) Update(
+	ctx context.Context, runID, name string, req any, opts ...SendOption,
+) (raw RawValue, err error) {
 	data, err := r.engine.encodeValue("update "+name, req)
 	if err != nil {
 		return RawValue{}, err
 	}
-	item, err := r.engine.updateItem(ctx, name, data, opts)
+	headers, done := r.engine.observation.send(ctx, SendInfo{RunID: runID, Name: name, Update: true})
+	if done != nil {
+		defer func() { done(err) }()
+	}
+	item, err := r.engine.updateItem(ctx, name, data, opts, headers)
 	if err != nil {
 		return RawValue{}, err
 	}
@@ -219,7 +225,7 @@ func (r Runs) Update(ctx context.Context, runID, name string, req any, opts ...S
 	if err != nil {
 		return RawValue{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}
-	raw, err := r.engine.answered(ctx, runID, verdict)
+	raw, err = r.engine.answered(ctx, runID, verdict)
 	if err != nil {
 		return RawValue{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}
@@ -227,11 +233,13 @@ func (r Runs) Update(ctx context.Context, runID, name string, req any, opts ...S
 }
 
 // updateItem makes a request. One with a key is recognised by the request.
-func (e *Engine) updateItem(ctx context.Context, name string, value []byte, opts []SendOption) (*store.Item, error) {
+func (e *Engine) updateItem(
+	ctx context.Context, name string, value []byte, opts []SendOption, observed Headers,
+) (*store.Item, error) {
 	if err := checkName("update", name); err != nil {
 		return nil, err
 	}
-	o, err := sendOptionsOf(ctx, opts)
+	o, err := sendOptionsOf(ctx, opts, observed)
 	if err == nil {
 		err = o.neverExpires("update", name)
 	}

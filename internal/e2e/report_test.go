@@ -126,8 +126,8 @@ func TestEachTroubleIsLoggedOnce(t *testing.T) {
 				return errors.New("changed my mind")
 			},
 			hook: "stalled undo",
-			want: []string{"ERROR run stalled run_id=undoes workflow=undoes location=book/undo cause=undo " +
-				"reason=undo: book/undo failed: no answer"},
+			want: []string{"ERROR run stalled run_id=undoes workflow=undoes location=book/undo " +
+				"error=undo: book/undo failed: no answer cause=undo reason=undo: book/undo failed: no answer"},
 		},
 		"pauses": {
 			code: func(ctx stet.Context) error {
@@ -233,7 +233,7 @@ func TestMismatchIsLoggedOnce(t *testing.T) {
 	}
 	waitStatus(t, e, "r", store.Stalled)
 	stop()
-	want := "ERROR run stalled run_id=r workflow=changes location=ask cause=mismatch reason=mismatch at ask: "
+	want := "ERROR run stalled run_id=r workflow=changes location=ask error=mismatch at ask: "
 	if got := after.of("r"); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 		t.Errorf("after a change of the code the log has %q", got)
 	}

@@ -66,6 +66,8 @@ type activation struct {
 	outcomes []steps.Task                     // of these: their outcomes are for the next turn
 	emitted  []func()                         // settle what bodies have emitted for the next turn
 
+	announced bool // the begin of the run was reported, though begun does not say so
+
 	early  []event // arrived while loading
 	missed bool    // a pause was withdrawn: items that were left in the inbox are to be read
 	left   bool    // an item has arrived that is not for the code: the next claim decides about it

@@ -19,11 +19,13 @@ import (
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/notify"
+	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
 	"github.com/stet-run/stet/internal/registry"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
@@ -74,6 +76,9 @@ type Config struct {
 	// OnRecover receives what was found when leases were acquired; nil: nothing does.
 	OnRecover func(Recovery)
 	Hooks     report.Hooks
+	Observer  *observe.Port // nil: nothing is reported
+	// Attempt observes the attempts of steps, as steps.Env.Observe does; nil: nothing does.
+	Attempt func(context.Context, *steps.Attempt) (context.Context, func(*stored.Failure))
 }
 
 // Workflow is the code of one workflow.
@@ -233,6 +238,14 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 		x.stay = stay
 		x.shards.Take(x.held, c.Leases)
 		x.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
+		e.cfg.Observer.Leases(observe.LeaseTaken, e.shards())
+		defer func() {
+			if held.Err() != nil {
+				e.cfg.Observer.Leases(observe.LeaseLost, e.shards())
+			} else {
+				e.cfg.Observer.Leases(observe.LeaseReleased, e.shards())
+			}
+		}()
 		return x.serve()
 	})
 }

@@ -51,6 +51,7 @@ func newExecutor(e *Engine, stop, held context.Context, workflows []string) *exe
 		e: e, stop: stop, workflows: workflows, groups: e.groups(),
 		steps: steps.Env{
 			Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads, WarnStep: e.cfg.WarnStep,
+			Observe: e.cfg.Attempt,
 		},
 	}
 	x.dispatcher, x.suspects = newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
@@ -59,6 +60,7 @@ func newExecutor(e *Engine, stop, held context.Context, workflows []string) *exe
 		Make: x.newActivation, ClaimSoon: x.dispatcher.claimSoon,
 	})
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
+	x.report.Observer = e.cfg.Observer
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer = committer.New(x.held, committer.Config{
 		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
 )
@@ -28,6 +29,9 @@ func (x *executor) lose(shards ...*ownership.Shard) {
 
 // fenced is called when the store has said that the lease is not current any more.
 func (x *executor) fenced(h *ownership.Shard) {
+	if !h.Lost() && x.held.Err() == nil {
+		x.e.cfg.Observer.Leases(observe.LeaseFenced, []store.Shard{h.ID()})
+	}
 	if x.member == nil {
 		x.cancel()
 		return
@@ -80,11 +84,15 @@ func (w shardWork) Begin(taken []store.Acquired) {
 		report(found)
 	}
 	w.x.shards.Take(w.x.held, leases)
+	w.x.e.cfg.Observer.Leases(observe.LeaseTaken, found.Shards)
 	w.x.dispatcher.claimSoon()
 }
 
 // Lose implements cluster.Work.
-func (w shardWork) Lose(shards []store.Shard) { w.x.lose(w.x.shards.Now().These(shards)...) }
+func (w shardWork) Lose(shards []store.Shard) {
+	w.x.lose(w.x.shards.Now().These(shards)...)
+	w.x.e.cfg.Observer.Leases(observe.LeaseLost, shards)
+}
 
 // Drain implements cluster.Work.
 func (w shardWork) Drain(shards []store.Shard, released func([]store.Shard)) {
@@ -143,6 +151,7 @@ func (w shardWork) release(quiet []*ownership.Shard, released func([]store.Shard
 	for i, h := range quiet {
 		shards[i] = h.ID()
 	}
+	w.x.e.cfg.Observer.Leases(observe.LeaseReleased, shards)
 	released(shards)
 }
 

@@ -44,7 +44,10 @@ func (a *activation) submit() {
 		return
 	}
 	a.turn = turnUnderWay{underWay: true, outcomes: outcomes, emitted: emitted}
-	news := report.Turn{Run: &store.Run{ID: a.id, Workflow: a.run.Workflow}}
+	news := report.Turn{Run: &a.run, Turn: turn} // the row is as it was loaded
+	if a.code != nil {
+		news.Began = !a.begun && !a.announced && a.run.Incarnation == 0 && a.run.Generation == 0
+	}
 	turn.Shard = a.run.Shard
 	if a.code != nil {
 		turn.Sends = permit.Pack(turn.Sends)
@@ -145,6 +148,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	case store.StillReady:
 		a.places.Release(turn.outcomes)
 		settle(turn.emitted)
+		a.announced = true
 		a.r.StillReady()
 		a.unread = !turn.heard || a.left // items that were left come again
 		a.left = false

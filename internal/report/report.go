@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stet-run/stet/internal/fifo"
+	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -21,12 +22,13 @@ type Hooks struct {
 }
 
 // Reporter reports what becomes of runs. It is safe for concurrent use. All exported fields
-// but Hooks are required.
+// but Hooks and Observer are required.
 type Reporter struct {
-	Log   *slog.Logger
-	Hooks Hooks
-	Now   func() store.Time
-	Go    func(func()) // begins a goroutine that its caller waits for
+	Log      *slog.Logger
+	Hooks    Hooks
+	Observer *observe.Port // nil: nothing is reported to it
+	Now      func() store.Time
+	Go       func(func()) // begins a goroutine that its caller waits for
 
 	mu      sync.Mutex
 	calls   fifo.Queue[func()]
@@ -36,8 +38,10 @@ type Reporter struct {
 // Turn is what a turn of a run has to report.
 type Turn struct {
 	runner.News
-	Run  *store.Run // of the run, its ID and workflow
-	Over *store.Run // the run as the turn leaves it, if the turn ends or stalls it; otherwise nil
+	Run   *store.Run // as it was loaded
+	Turn  *store.Turn
+	Began bool       // it is the first turn of the run
+	Over  *store.Run // the run as the turn leaves it, if the turn ends or stalls it; otherwise nil
 }
 
 // Committed reports a turn with the store's verdict, if that makes it durable.
@@ -45,25 +49,79 @@ func (r *Reporter) Committed(t *Turn, verdict store.Verdict) {
 	if verdict != store.Committed && verdict != store.StillReady {
 		return
 	}
-	for _, f := range t.Failed {
-		r.Log.Warn("step attempt failed", "run_id", t.Run.ID, "workflow", t.Run.Workflow, "location", f.Location.String(),
-			"attempt", f.Attempt, "next", f.Next.Time(), "cause", f.Failure.Code, "error", f.Failure.Message)
+	if len(t.Failed) > 0 {
+		log := r.logOf(t.Run)
+		for _, f := range t.Failed {
+			log.Warn("step attempt failed", "location", f.Location.String(), "attempt", f.Attempt, "next", f.Next.Time(),
+				"cause", f.Failure.Code, "error", f.Failure.Message)
+		}
+	}
+	if r.Observer != nil {
+		r.observe(t)
 	}
 	if verdict != store.Committed {
 		return // the update was not carried out
 	}
 	if t.Paused != "" {
-		r.Log.Warn("run paused", "run_id", t.Run.ID, "workflow", t.Run.Workflow, "reason", t.Paused)
+		r.logOf(t.Run).Warn("run paused", "reason", t.Paused)
 	}
 	if t.Over != nil {
 		r.Over(t.Over, t.At)
 	}
 }
 
+// logOf returns a logger that knows the run, and the trace that it belongs to.
+func (r *Reporter) logOf(run *store.Run) *slog.Logger {
+	log := r.Log.With("run_id", run.ID, "workflow", run.Workflow)
+	if id := stored.TraceID(run.Headers); id != "" {
+		log = log.With("trace_id", id)
+	}
+	return log
+}
+
+// observe reports what stands of a turn.
+func (r *Reporter) observe(t *Turn) {
+	o := r.Observer
+	if t.Began && o.RunBegan != nil {
+		o.RunBegan(t.Run)
+	}
+	if o.Turn != nil {
+		o.Turn(t.Run, t.Turn)
+	}
+	if t.Woken && o.Woken != nil {
+		o.Woken(t.Run, t.Late)
+	}
+	if o.Waited != nil {
+		for i := range t.Turn.Entries {
+			if e := &t.Turn.Entries[i]; e.Seq > 0 && waits(e.Kind) {
+				o.Waited(t.Run, e)
+			}
+		}
+	}
+	if o.Sent != nil {
+		for i := range t.Turn.Sends {
+			c := &t.Turn.Sends[i]
+			if c.Item != nil && c.Item.Kind == store.ItemMessage && !store.IsEntity(c.RunID) {
+				o.Sent(t.Run, c)
+			}
+		}
+	}
+}
+
+// waits reports whether an operation of the kind waits for something outside of the run.
+func waits(k store.Kind) bool {
+	switch k {
+	case store.KindSleep, store.KindReceive, store.KindPromise, store.KindTimer, store.KindWait, store.KindChild,
+		store.KindRun, store.KindEvent:
+		return true
+	}
+	return false
+}
+
 // Over reports a run that has ended or is stalled, at a location if that is known. An alarm
 // looks for the lines.
 func (r *Reporter) Over(run *store.Run, at string) {
-	log := r.Log.With("run_id", run.ID, "workflow", run.Workflow)
+	log := r.logOf(run)
 	failure, err := stored.RunFailed(run)
 	if err != nil {
 		log.Error("reading why a run has failed", "error", err)
@@ -83,18 +141,27 @@ func (r *Reporter) Over(run *store.Run, at string) {
 	}
 	switch {
 	case run.Status == store.Stalled:
+		text := run.Reason
 		if failure != nil {
-			log = log.With("error", failure.Message)
+			text = failure.Message
 		}
-		log.Error("run stalled", "cause", string(stored.CauseOf(run)), "reason", run.Reason)
+		log.Error("run stalled", "error", text, "cause", string(stored.CauseOf(run)), "reason", run.Reason)
+		if o := r.Observer; o != nil && o.RunStalled != nil {
+			o.RunStalled(run)
+		}
 		r.call("OnStall", r.Hooks.OnStall, run)
 		return
 	case run.Status == store.Failed && failure != nil:
 		log.Error("run failed", "cause", failure.Code, "error", failure.Message)
 	case run.Status == store.Failed:
-		log.Error("run failed", "reason", run.Reason)
+		log.Error("run failed", "error", run.Reason)
 	}
 	if !store.IsEntity(run.Workflow) {
+		if o := r.Observer; o != nil && o.RunEnded != nil {
+			ended := *run
+			r.dated(&ended)
+			o.RunEnded(&ended)
+		}
 		r.call("OnEnd", r.Hooks.OnEnd, run)
 	}
 }
@@ -106,9 +173,7 @@ func (r *Reporter) call(name string, f func(*store.Run), run *store.Run) {
 		return
 	}
 	copied := *run
-	if copied.Status.Terminal() && copied.Ended == 0 {
-		copied.Ended = r.Now()
-	}
+	r.dated(&copied)
 	r.mu.Lock()
 	r.calls.Push(func() {
 		defer func() {
@@ -123,6 +188,13 @@ func (r *Reporter) call(name string, f func(*store.Run), run *store.Run) {
 	r.mu.Unlock()
 	if begins {
 		r.Go(r.work)
+	}
+}
+
+// dated says of a run that has ended just now when that was.
+func (r *Reporter) dated(run *store.Run) {
+	if run.Status.Terminal() && run.Ended == 0 {
+		run.Ended = r.Now()
 	}
 }
 

@@ -2,11 +2,14 @@ package report_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/runner/attempts"
@@ -88,5 +91,60 @@ func TestHooks(t *testing.T) {
 	r.Over(&store.Run{ID: "e", Status: store.Stalled}, "")
 	if begin(); got[len(got)-1] != "stall e" {
 		t.Error("what comes later is not reported")
+	}
+}
+
+// TestWhatStandsIsObserved: of a turn that stands, once, and nothing of one that does not.
+func TestWhatStandsIsObserved(t *testing.T) {
+	run := store.Run{ID: "r", Workflow: "w"}
+	over := run
+	over.Status = store.Succeeded
+	turn := report.Turn{Run: &run, Over: &over, Began: true, News: runner.News{Woken: true, Late: time.Second}}
+	turn.Turn = &store.Turn{
+		Entries: []store.Entry{
+			{Kind: store.KindSleep, Seq: 1, State: store.Done}, {Kind: store.KindReceive, State: store.Open},
+			{Kind: store.KindStep, Seq: 2, State: store.Done},
+		},
+		Sends: []store.Command{
+			{RunID: "other", Item: &store.Item{Kind: store.ItemMessage}}, {RunNo: 1, Item: &store.Item{Kind: store.ItemEnd}},
+		},
+	}
+	var got []string
+	note := func(what string) func(*store.Run) {
+		return func(r *store.Run) { got = append(got, fmt.Sprint(what, " ", r.ID, " ", int64(r.Ended))) }
+	}
+	port := &observe.Port{
+		RunBegan: note("began"), RunEnded: note("ended"), RunStalled: note("stalled"),
+		Turn:   func(*store.Run, *store.Turn) { got = append(got, "turn") },
+		Waited: func(_ *store.Run, e *store.Entry) { got = append(got, "waited "+e.Kind.String()) },
+		Sent:   func(_ *store.Run, c *store.Command) { got = append(got, "sent to "+c.RunID) },
+		Woken:  func(_ *store.Run, late time.Duration) { got = append(got, "woken "+late.String()) },
+	}
+	stands := []string{"began r 0", "turn", "woken 1s", "waited sleep", "sent to other"}
+	for verdict, want := range map[store.Verdict][]string{
+		store.Committed:  append(slices.Clone(stands), "ended r 7"),
+		store.StillReady: stands,
+		store.Fenced:     nil,
+		store.Refused:    nil,
+		store.Busy:       nil,
+	} {
+		got = nil
+		r, _, _ := reporter(report.Hooks{})
+		r.Observer = port
+		r.Committed(&turn, verdict)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the observer was told %q, want %q", verdict, got, want)
+		}
+	}
+}
+
+// TestNoObserverCostsNothing: a turn without news allocates nothing.
+func TestNoObserverCostsNothing(t *testing.T) {
+	r, _, _ := reporter(report.Hooks{})
+	over := store.Run{ID: "r", Workflow: store.EntityPrefix + "topic", Status: store.Running}
+	turn := report.Turn{Run: &over, Began: true}
+	turn.Turn = &store.Turn{Entries: []store.Entry{{Kind: store.KindSleep, Seq: 1}}}
+	if n := testing.AllocsPerRun(100, func() { r.Committed(&turn, store.Committed) }); n != 0 {
+		t.Errorf("without an observer a turn has %v allocations", n)
 	}
 }

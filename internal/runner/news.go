@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"time"
+
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/store"
 )
@@ -10,11 +12,14 @@ type News struct {
 	Failed []attempts.Failed // attempts that have failed, and that others follow
 	At     string            // the location at which the run stalls; "": none is known
 	Paused string            // why the run is paused without a request; "": it is not
+	Woken  bool              // a timer has acted
+	Late   time.Duration     // by how much the timers were late that have, at most
 }
 
 // NewsOf returns the news of the turn that Take has just returned, and forgets them.
 func NewsOf(r *Interpreter, t *store.Turn) News {
 	news := News{Failed: r.steps.TakeFailed()}
+	news.Late, news.Woken = r.j.Timers.TakeLate()
 	switch {
 	case r.over == nil:
 	case r.over.Stall != nil:

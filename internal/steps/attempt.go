@@ -61,7 +61,16 @@ type Env struct {
 	// WarnStep is how long a body may execute without a heartbeat before that is logged;
 	// then after twice the time, and so on. 0: never.
 	WarnStep time.Duration
+	// Observe is called before the body of an attempt, and returns the context of the body and
+	// a function that is called with the attempt's end, once: when the body has returned or
+	// its time is over. nil: nothing observes. Of an attempt that this process has ended,
+	// because it stops or gives the run away, the end is ErrStopped.
+	Observe func(context.Context, *Attempt) (context.Context, func(*stored.Failure))
 }
+
+// ErrStopped is the end of an attempt that says nothing of the step: the process has cancelled
+// the body, and it is executed again as after a crash.
+var ErrStopped = &stored.Failure{Code: stored.CodeCancelled, Message: "the process stops, or gives the run away"}
 
 // Attempt is one attempt of a step: a [Task], and what the context of the body
 // carries. Nearly every step has one, so that it is one piece of memory.
@@ -75,6 +84,8 @@ type Attempt struct {
 	body        runner.Body
 	no          store.RunNo
 	incarnation int
+	generation  int // of the run
+	seed        store.Seed
 	lease       store.Lease
 	ctx         context.Context // of the body
 	cancel      context.CancelCauseFunc
@@ -84,6 +95,7 @@ type Attempt struct {
 	settled     atomic.Bool                    // its time was over, or does not end it any more
 	timeout     atomic.Pointer[stored.Failure] // set before its context ends by it
 	replacement replacement                    // written and read by what stands around the body
+	observed    func(*stored.Failure)          // set before the body begins; nil: nothing observes
 
 	spent atomic.Pointer[int] // what Spend was given last; nil: nothing
 
@@ -105,7 +117,7 @@ type replacement struct {
 func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease store.Lease, b runner.Body) *Attempt {
 	a := &Attempt{
 		RunID: of.ID, Workflow: of.Workflow, Headers: stored.Headers(of.Headers), Run: run,
-		env: e, body: b, no: of.No, incarnation: of.Incarnation, lease: lease,
+		env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation, seed: of.Seed, lease: lease,
 	}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	return a
@@ -139,6 +151,10 @@ func (a *Attempt) execute() (next func() Task) {
 	a.mu.Lock()
 	a.started = a.env.Now()
 	a.mu.Unlock()
+	ctx := context.Context(&bodyContext{a.ctx, a})
+	if a.env.Observe != nil {
+		ctx, a.observed = a.env.Observe(ctx, a)
+	}
 	if a.body.Timeout != 0 || a.body.Deadline != 0 {
 		a.limit = newDeadline(&a.body, a.started, a.env.Now, a.expire)
 		defer a.limit.stop()
@@ -151,7 +167,7 @@ func (a *Attempt) execute() (next func() Task) {
 			a.driveElsewhere(a.end(a.body.Fails(f)))
 		}
 	}()
-	result := call(&bodyContext{a.ctx, a}, &a.body)
+	result := call(ctx, &a.body)
 	returned = true
 	return a.end(result)
 }
@@ -176,10 +192,19 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 	}
 	a.endEmitter()
 	if result.Failure != nil && !result.Marked && a.stopped() {
+		a.observe(ErrStopped)
 		return nil
 	}
+	a.observe(result.Failure)
 	result.Started, result.Ended, result.Spent = a.started, a.env.Now(), a.spent.Load()
 	return a.deliver(result)
+}
+
+// observe reports the end of the attempt.
+func (a *Attempt) observe(end *stored.Failure) {
+	if a.observed != nil {
+		a.observed(end)
+	}
 }
 
 // stopped reports whether the process has cancelled the body, because it stops or gives the
@@ -238,6 +263,13 @@ func (a *Attempt) Detail() []byte { return a.body.Detail }
 
 // Location returns the text form of the step's location.
 func (a *Attempt) Location() string { return a.body.Location.String() }
+
+// Name returns the name of the step without the scopes that it stands in, its key and its
+// occurrence. That of a compensation is "undo " and the name of its step.
+func (a *Attempt) Name() string { return a.body.Name() }
+
+// RunKey returns what [stored.RunKey] does for the run.
+func (a *Attempt) RunKey() [16]byte { return stored.RunKey(a.seed, a.generation) }
 
 // Key returns the step's idempotency key.
 func (a *Attempt) Key() string { return a.body.Key() }

@@ -50,3 +50,10 @@ func ResolutionID(loc string, incarnation, generation int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d:%s", incarnation, generation, loc))
 	return "p:" + hex.EncodeToString(sum[:16])
 }
+
+// RunKey returns what identifies one life of a run, for programs outside: it is derived from
+// the seed of the incarnation, which nobody can find by it, and from the generation.
+func RunKey(seed store.Seed, generation int) [16]byte {
+	h := Derive(seed, "run", generation, "", 0)
+	return [16]byte(h[:16])
+}

@@ -73,6 +73,16 @@ func (b *Body) isFinal(f *stored.Failure) (final bool) {
 	return b.final != nil && b.final(f)
 }
 
+// Name returns the name of the step; of a compensation "undo " and the name of its step.
+func (b *Body) Name() string {
+	if b.kind.Undoes() {
+		name, _, _ := b.Location.Parent().Operation()
+		return "undo " + name
+	}
+	name, _, _ := b.Location.Operation()
+	return name
+}
+
 // Key returns the idempotency key of the step. It is safe to call on any
 // goroutine.
 func (b *Body) Key() string { return b.steps.Key(b.Location, b.generation) }

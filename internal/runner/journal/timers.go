@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"time"
+
 	"github.com/stet-run/stet/internal/heap"
 	"github.com/stet-run/stet/store"
 )
@@ -24,6 +26,8 @@ type Timed interface {
 // time by now are skipped.
 type Timers struct {
 	queue heap.Min[Timer]
+	acted bool          // one has since TakeLate
+	late  time.Duration // by how much, at most
 }
 
 // Timer is a time at which something is due for an operation.
@@ -34,7 +38,7 @@ type Timer struct {
 
 // newTimers returns timers without one.
 func newTimers() Timers {
-	return Timers{heap.Min[Timer]{Before: func(a, b Timer) bool {
+	return Timers{queue: heap.Min[Timer]{Before: func(a, b Timer) bool {
 		return a.At < b.At || a.At == b.At && a.Op.Self().ID < b.Op.Self().ID
 	}}}
 }
@@ -75,8 +79,17 @@ func (t *Timers) Next(now, inboxAt store.Time) bool {
 		return false
 	}
 	t.queue.Pop()
+	t.acted, t.late = true, max(t.late, now.Sub(first.At))
 	first.Op.Due()
 	return true
+}
+
+// TakeLate returns by how much the timers that have acted since it was called last were late,
+// at most. ok is false if none has.
+func (t *Timers) TakeLate() (late time.Duration, ok bool) {
+	late, ok = t.late, t.acted
+	t.late, t.acted = 0, false
+	return late, ok
 }
 
 // DueAt returns the deadline.
