@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +19,16 @@ func mayFail(p plan.Program) bool {
 			if op.Body.Final {
 				return true
 			}
-		case plan.Try, plan.Saga, plan.Detach:
-			// What fails inside does not fail the outside.
+		case plan.Detach, plan.Await:
+		case plan.Try, plan.Saga:
+			// What fails inside does not fail the outside, unless it is the child of a scope around.
+			if op.Kind == plan.Try && failsScope(op.Subs[0]) {
+				return true
+			}
+		case plan.Go:
+			if mayFail(op.Subs[1]) || (op.Fails || op.Count > 0) && mayFail(op.Subs[0]) {
+				return true
+			}
 		default:
 			for _, sub := range op.Subs {
 				if mayFail(sub) {
@@ -29,6 +38,31 @@ func mayFail(p plan.Program) bool {
 		}
 	}
 	return false
+}
+
+// failsScope says whether a child in a program may fail the scope that the program is in.
+func failsScope(p plan.Program) bool {
+	for _, op := range p {
+		switch op.Kind {
+		case plan.Saga, plan.Detach, plan.Call:
+		case plan.Go:
+			if op.Fails && mayFail(op.Subs[0]) || failsScope(op.Subs[1]) {
+				return true
+			}
+		default:
+			if slices.ContainsFunc(op.Subs, failsScope) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// edited says whether a value is one that an operator has put in the place of a step's result.
+func (x *expected) edited(value string) bool {
+	return slices.ContainsFunc(x.plan.Acts, func(a plan.Act) bool {
+		return a.Kind == plan.Edit && x.acts[a.No] != nil && value == fmt.Sprintf("act %d", a.No)
+	})
 }
 
 // expected reads the lines of a result along the program that has made them.
@@ -78,6 +112,8 @@ func (x *expected) op(op plan.Op, prefix string) {
 		}
 		b := x.bodies[by]
 		switch {
+		case x.edited(by):
+			x.count("result edited")
 		case b == nil:
 			x.wrong = fmt.Sprintf("%s is the result of an execution that never began: %q", name, by)
 		case b.op != name:
@@ -143,6 +179,15 @@ func (x *expected) op(op plan.Op, prefix string) {
 		}
 	case plan.Call:
 		x.program(op.Subs[0], name+":")
+	case plan.Go:
+		x.program(op.Subs[1], prefix)
+		if op.Count == 0 {
+			x.oneOf(name, "left")
+		} else {
+			x.program(op.Subs[0], name+":")
+		}
+	case plan.Await:
+		x.oneOf(name, "ended", "failed", "not found", plan.TimedOut)
 	case plan.Detach, plan.Continue:
 		x.take(name)
 	case plan.Receive, plan.Event, plan.Update:
@@ -196,7 +241,7 @@ func (x *expected) received(op plan.Op, name string) {
 	if !ok || v == plan.TimedOut {
 		return
 	}
-	if strings.HasPrefix(v, "from ") {
+	if strings.HasPrefix(v, "from ") || v == "first of "+x.run {
 		return
 	}
 	no, err := strconv.Atoi(strings.TrimPrefix(v, "act "))

@@ -12,8 +12,12 @@ import (
 func operations(p plan.Program, into map[string]plan.Op) (beside bool) {
 	for _, op := range p {
 		into[op.Name] = op
-		if op.Kind == plan.Call || op.Kind == plan.Detach {
+		switch op.Kind {
+		case plan.Call, plan.Detach:
 			continue // another run
+		case plan.Go:
+			beside = operations(op.Subs[1], into) || beside
+			continue
 		}
 		for _, sub := range op.Subs {
 			beside = operations(sub, into) || beside

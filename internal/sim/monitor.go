@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/stet-run/stet/internal/sim/wire"
 	"github.com/stet-run/stet/store"
@@ -15,7 +16,7 @@ type monitor struct {
 	log     func(format string, args ...any)
 	open    map[call][]byte // requests that the store has not answered
 	epochs  map[store.Shard]int64
-	batches map[batch]bool // that were written
+	batches map[batch]string // that were written, with their answers
 	ids     map[store.RunNo]string
 	final   map[place]string // what is recorded of steps
 	items   *items
@@ -42,7 +43,7 @@ type place struct {
 
 func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
 	return &monitor{
-		oracle: o, log: log, open: map[call][]byte{}, epochs: map[store.Shard]int64{}, batches: map[batch]bool{},
+		oracle: o, log: log, open: map[call][]byte{}, epochs: map[store.Shard]int64{}, batches: map[batch]string{},
 		ids: map[store.RunNo]string{}, final: map[place]string{}, items: o.items,
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
@@ -92,6 +93,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 	case "Apply":
 		commands, answers := wire.Applied(request, body)
 		m.items.answered(commands, answers)
+		m.sent(0, commands, answers)
 		for _, a := range answers {
 			m.ids[a.Run.No] = a.Run.ID
 		}
@@ -109,11 +111,15 @@ func (m *monitor) committed(request, body []byte) {
 		return
 	}
 	key := batch{b.Boot, b.No}
-	if m.batches[key] {
+	answer := verdicts(result)
+	if former, ok := m.batches[key]; ok {
 		m.count("batch repeated")
+		if former != answer {
+			m.violated("5: batch %d of %s is answered in another way when it is repeated", b.No, b.Boot)
+		}
 		return
 	}
-	m.batches[key] = true
+	m.batches[key] = answer
 	held := map[store.Shard]int64{}
 	for _, l := range b.Leases {
 		held[l.Shard] = l.Epoch
@@ -151,8 +157,37 @@ func (m *monitor) committed(request, body []byte) {
 			sent = append(sent, c...)
 		}
 		m.items.answered(sent, result.Turns[i].Sends)
+		m.sent(t.Run, sent, result.Turns[i].Sends)
+		if v == store.Committed || t.Update == nil {
+			m.ends.turn(t, m.ids[t.Run], len(t.Audit) > 0 || len(t.Rewrites) > 0)
+		}
 	}
 	m.items.answered(b.Commands, result.Commands)
+	m.sent(0, b.Commands, result.Commands)
+}
+
+// verdicts is what an answer says of what was written. What it says of runs is as they are now.
+func verdicts(r store.BatchResult) string {
+	var b strings.Builder
+	for _, t := range r.Turns {
+		fmt.Fprintf(&b, "%d %s;", t.Verdict, t.Reason)
+	}
+	for _, a := range r.Commands {
+		fmt.Fprintf(&b, "%d %d %d;", a.Outcome, a.Run.No, a.Item)
+	}
+	return b.String()
+}
+
+// sent takes commands of a run, or of a client, and the answers to them.
+func (m *monitor) sent(by store.RunNo, commands []store.Command, answers []store.Answer) {
+	for i := range commands {
+		m.ends.sent(&commands[i], m.ids)
+		if c := commands[i].Start; c != nil && i < len(answers) {
+			m.ids[answers[i].Run.No] = answers[i].Run.ID
+			m.ends.started(by, c, answers[i])
+			m.plans.started(c, answers[i])
+		}
+	}
 }
 
 // executed finds which execution of a body has given a value.
@@ -185,6 +220,9 @@ func (m *monitor) turn(t *store.Turn) {
 		by := executed.FindString(string(e.Value))
 		if by == "" {
 			continue // it has no body of the plan
+		}
+		if m.plan.Sealed {
+			m.violated("34: the result of %s is not encrypted", by)
 		}
 		if was, ok := m.final[p]; ok && was != by {
 			m.violated("3: run %d has two results of a step: of %s, and of %s", t.Run, was, by)

@@ -26,6 +26,7 @@ type oracle struct {
 	changed  map[string]bool             // runs whose history an operator has changed
 	keys     map[string]operation        // of idempotency
 	killed   map[operation]int           // nodes
+	inARow   map[operation]int           // processes; -1: the run was stalled
 	undone   map[operation]int
 	acts     map[int]*plan.Note   // what became of them; the zero Note: nothing yet
 	started  map[string]plan.Note // by run: what became of its start
@@ -36,7 +37,13 @@ type oracle struct {
 	atRest   map[string]bool // runs that were paused or stalled when they ended
 	items    *items
 	limits   *limits
+	ends     *ends
+	plans    *schedules
+	when     map[int]span // of acts
 }
+
+// span is when something began and ended.
+type span struct{ begun, ended time.Duration }
 
 // operation is an operation of a run, with its iterations.
 type operation struct{ run, op string }
@@ -54,12 +61,18 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 	o := &oracle{
 		plan: p, now: now, reached: map[string]int{}, bodies: map[string]*body{}, begun: map[body]int{},
 		durable: map[operation]time.Duration{}, changed: map[string]bool{}, keys: map[string]operation{},
-		killed: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
+		killed: map[operation]int{}, inARow: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
 	o.atRest = map[string]bool{}
 	o.items = &items{o, map[store.ItemNo]*item{}}
-	o.limits = &limits{o, map[string]*permitted{}}
+	o.when = map[int]span{}
+	o.limits = newLimits(o)
+	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
+	o.plans = &schedules{
+		o, o.ends, map[string]time.Duration{}, map[string]time.Duration{}, map[string]time.Duration{},
+		map[string][]string{}, map[string]*plan.Planned{},
+	}
 	return o
 }
 
@@ -95,14 +108,17 @@ func (o *oracle) note(n plan.Note) (die bool) {
 			o.violated("15: the key of %s of %s is that of %s of %s", n.Op, n.Run, was.op, was.run)
 		}
 		o.keys[n.Key] = at
-		if n.Kills > o.killed[at] {
+		if n.Kills > o.killed[at] && o.inARow[at] >= 0 {
 			o.killed[at]++
 			o.count("body killed its node")
+			if o.inARow[at]++; o.inARow[at] > patience {
+				o.violated("14: %s of %s has killed its process %d times, and is not stalled", n.Op, n.Run, o.inARow[at])
+			}
 			return true
 		}
 	case plan.BodyEnds:
 		o.bodies[n.Exec].ended, o.bodies[n.Exec].err = true, n.Err
-		o.limits.ends(n.Exec)
+		o.limits.over(n.Exec)
 	case plan.Due:
 		o.count("wait ended by its time")
 		due, err := strconv.ParseInt(n.Value, 10, 64)
@@ -110,7 +126,11 @@ func (o *oracle) note(n plan.Note) (die bool) {
 			o.violated("20: %s of %s is over %d us early, at %s", n.Op, n.Run, due-now, o.now())
 		}
 	case plan.BodyFreed:
-		o.limits.ends(n.Exec)
+		o.limits.over(n.Exec)
+	case plan.Executes:
+		o.limits.executes(n.Run)
+	case plan.Decided:
+		o.plans.decided[n.Op] = n.Planned
 	case plan.Letters:
 		o.letters = n.Items
 	case plan.UndoEnds:
@@ -120,12 +140,20 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		switch {
 		case n.Act > 0:
 			o.acts[n.Act] = &plan.Note{}
+			o.when[n.Act] = span{begun: o.now()}
+		case n.Run == "":
+			o.plans.note(n)
+		case n.Op == plan.Restart:
+			o.limits.asked()
 		}
 	case plan.Done, plan.Refused, plan.Unknown:
 		o.count("act " + n.Op + " " + n.Kind)
 		switch {
 		case n.Act > 0:
 			o.acts[n.Act] = &n
+			o.when[n.Act] = span{o.when[n.Act].begun, o.now()}
+		case n.Run == "":
+			o.plans.note(n)
 		case n.Op == plan.Promise:
 			o.resolved[operation{n.Run, n.Value}] = n
 		default:
@@ -136,8 +164,17 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		o.count("run " + n.Dump.Status)
 	case plan.Stalled:
 		o.count("run stalled: " + n.Value)
-		if n.Value != poison || len(o.killed) == 0 {
+		kills := false
+		for at := range o.killed {
+			if at.run == n.Run {
+				kills, o.inARow[at] = true, -1
+			}
+		}
+		switch {
+		case n.Value != poison:
 			o.violated("27: %s is stalled, %s: %s", n.Run, n.Value, n.Err)
+		case !kills && !o.deadly():
+			o.violated("14: %s is stalled, and has killed no process", n.Run)
 		}
 	case plan.Settled:
 		o.settled = true
@@ -156,6 +193,17 @@ func (o *oracle) ahead() (by time.Duration) {
 		}
 	}
 	return by
+}
+
+// patience is how often a run may kill its process before it is stalled: twice with others, then
+// while it is looked for among them, and three times alone.
+const patience = 15
+
+// deadly says whether processes die in this world of another cause than their runs.
+func (o *oracle) deadly() bool {
+	return slices.ContainsFunc(o.plan.Faults, func(f plan.Fault) bool {
+		return !slices.Contains([]string{plan.Hints, plan.Jump, plan.Lose, plan.Unheard}, f.Kind)
+	})
 }
 
 // poison is the cause of runs that were stalled because their process died too often.
@@ -211,7 +259,7 @@ func (o *oracle) judge() {
 		d := o.dumps[r.ID]
 		switch {
 		case start.Kind == plan.Done && d == nil:
-			o.violated("1: the start of %s was acknowledged, and there is no such run", r.ID)
+			o.ends.missing(r.ID, o.acted(r.ID, plan.Delete))
 		case start.Kind != plan.Done && start.Kind != plan.Unknown:
 			o.violated("27: the start of %s: %s %s", r.ID, start.Kind, start.Err)
 		}
@@ -219,9 +267,23 @@ func (o *oracle) judge() {
 			o.ended(r, d)
 		}
 	}
+	o.plans.judge()
+	o.together()
 	o.messages()
 	o.items.judge()
 	o.updates()
+}
+
+// together: an act that starts several runs starts all or none.
+func (o *oracle) together() {
+	for _, r := range o.plan.Runs {
+		for _, other := range o.plan.Runs {
+			if r.With > 0 && r.With == other.With && (o.dumps[r.ID] == nil) != (o.dumps[other.ID] == nil) &&
+				!o.ends.known(r.ID) && !o.ends.known(other.ID) {
+				o.violated("4: of the runs of one start there is one of %s and %s", r.ID, other.ID)
+			}
+		}
+	}
 }
 
 // ended judges the end of a run of the plan.
@@ -244,7 +306,8 @@ func (o *oracle) ended(r plan.Run, d *plan.Dump) {
 			o.violated("27: %s has failed: %s", r.ID, d.Error)
 		}
 	case "cancelled":
-		if r.MaxRun == 0 && !o.acted(r.ID, plan.Cancel, plan.Terminate) {
+		_, _, scheduled := o.plans.byName(r.ID)
+		if !scheduled && r.MaxRun == 0 && r.MaxWait == 0 && !o.acted(r.ID, plan.Cancel, plan.Terminate) {
 			o.violated("27: %s is cancelled, and nobody has cancelled it: %s", r.ID, d.Error)
 		}
 	default:
@@ -276,12 +339,12 @@ func (o *oracle) messages() {
 		for _, line := range d.Lines {
 			// Lines with a colon are those of children, whose results are in this one.
 			op, value, _ := strings.Cut(line, "=")
-			if strings.HasPrefix(value, "act ") && !strings.Contains(op, ":") {
+			if (strings.HasPrefix(value, "act ") || strings.HasPrefix(value, "first of ")) && !strings.Contains(op, ":") {
 				received[value]++
 			}
 		}
 		for value, n := range received {
-			if n > 1 {
+			if n > 1 && !o.acted(r.ID, plan.Edit) {
 				o.violated("17: %s has received %s %d times", r.ID, value, n)
 			}
 		}

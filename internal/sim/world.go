@@ -102,7 +102,11 @@ func (w *world) begin(n *node) {
 		}
 	}
 	n.lives++
-	text, err := json.Marshal(n.Node)
+	text, err := json.Marshal(struct {
+		plan.Node
+		Sealed bool
+		Sweep  time.Duration
+	}{n.Node, w.plan.Sealed, w.plan.Sweep})
 	if err != nil {
 		panic(err)
 	}

@@ -60,7 +60,8 @@ func use() error {
 	for {
 		var err error
 		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
-		c.Engine, err = stet.New(opening, stet.Config{Store: s, Node: os.Args[0], Logger: logger()})
+		c.Engine, err = stet.New(opening, stet.Config{Store: s, Node: os.Args[0], Logger: logger(),
+			Payloads: payloads(c.plan.Sealed)})
 		cancel()
 		if err == nil {
 			break
@@ -74,7 +75,8 @@ func use() error {
 		acting.Go(func() {
 			err := c.insist(ctx, func(ctx context.Context) error {
 				return c.Queues().Create(ctx, q.Name, stet.QueueSettings{
-					Concurrency: q.Concurrency, PerKey: q.PerKey, Rate: q.Rate, Per: q.Per, Group: q.Group,
+					Concurrency: q.Concurrency, PerKey: q.PerKey, Rate: q.Rate, RatePerKey: q.RatePerKey, Per: q.Per,
+					Group: q.Group, ReleaseWhileSuspended: q.Release,
 				})
 			})
 			if err != nil {
@@ -82,8 +84,16 @@ func use() error {
 			}
 		})
 	}
-	for _, r := range c.plan.Runs {
-		acting.Go(func() { c.start(ctx, r) })
+	for i, r := range c.plan.Runs {
+		switch first := slices.IndexFunc(c.plan.Runs, func(o plan.Run) bool { return r.With > 0 && o.With == r.With }); {
+		case r.With == 0:
+			acting.Go(func() { c.start(ctx, r) })
+		case first == i:
+			acting.Go(func() { c.startAll(ctx, r.With) })
+		}
+	}
+	for _, s := range c.plan.Schedules {
+		acting.Go(func() { c.schedule(ctx, s) })
 	}
 	senders := map[int][]plan.Act{}
 	for _, a := range c.plan.Acts {
@@ -100,6 +110,17 @@ func use() error {
 	go c.resolve(ctx)
 	acting.Wait()
 	<-c.healed
+	for _, s := range c.plan.Schedules {
+		n := plan.Note{Kind: plan.Called, Op: plan.PauseAll, Value: s.Name}
+		tell(n)
+		c.done(n, c.insist(ctx, func(ctx context.Context) error {
+			err := c.Schedules().Pause(ctx, s.Name, stet.Act{Why: "the end"})
+			if errors.Is(err, stet.ErrNotFound) {
+				return stet.ErrPending // its owner has not made it yet
+			}
+			return err
+		}))
+	}
 	if err := c.settle(ctx); err != nil {
 		return err
 	}
@@ -135,12 +156,64 @@ func (c *client) insist(ctx context.Context, do func(context.Context) error) err
 	}
 }
 
+// startAll starts the runs of an act that starts several.
+func (c *client) startAll(ctx context.Context, with int) {
+	var inputs []plan.Input
+	var opts [][]stet.StartOption
+	var ids []string
+	for _, r := range c.plan.Runs {
+		if r.With == with {
+			c.until(r.At)
+			ids, inputs, opts = append(ids, r.ID), append(inputs, plan.Input{Program: r.Program}), append(opts, startOptions(r))
+		}
+	}
+	for _, id := range ids {
+		tell(plan.Note{Kind: plan.Called, Run: id, Op: plan.Restart})
+	}
+	err := c.insist(ctx, func(ctx context.Context) error {
+		_, err := stet.Ref[plan.Input, []string](programName).StartAll(ctx, c.Engine, inputs,
+			func(i int) []stet.StartOption { return opts[i] })
+		return err
+	})
+	for _, id := range ids {
+		c.done(plan.Note{Run: id, Op: plan.Restart}, err)
+	}
+}
+
+// schedule makes a schedule.
+func (c *client) schedule(ctx context.Context, s plan.Schedule) {
+	c.until(s.At)
+	settings := stet.Schedule{Every: s.Every, Offset: s.Offset, CatchUp: s.CatchUp}
+	if s.CatchUp == 0 {
+		settings.CatchUp = stet.None
+	}
+	n := plan.Note{Kind: plan.Called, Op: plan.Restart, Value: s.Name}
+	err := settings.Overlap.UnmarshalText([]byte(s.Overlap))
+	if err == nil {
+		tell(n)
+		err = c.insist(ctx, func(ctx context.Context) error {
+			return stet.Ref[plan.Input, []string](programName).Schedule(ctx, c.Engine, s.Name,
+				plan.Input{Program: s.Program}, settings)
+		})
+	}
+	c.done(n, err)
+}
+
 func (c *client) start(ctx context.Context, r plan.Run) {
 	c.until(r.At)
 	w := stet.Ref[plan.Input, []string](programName)
 	if r.Undoes {
 		w = stet.Ref[plan.Input, []string](undoingName)
 	}
+	tell(plan.Note{Kind: plan.Called, Run: r.ID, Op: plan.Restart})
+	err := c.insist(ctx, func(ctx context.Context) error {
+		_, err := w.Start(ctx, c.Engine, plan.Input{Program: r.Program}, startOptions(r)...)
+		return err
+	})
+	c.done(plan.Note{Run: r.ID, Op: plan.Restart}, err)
+}
+
+func startOptions(r plan.Run) []stet.StartOption {
 	opts := []stet.StartOption{stet.ID(r.ID)}
 	if r.After > 0 {
 		opts = append(opts, stet.StartAfter(r.After))
@@ -151,12 +224,13 @@ func (c *client) start(ctx context.Context, r plan.Run) {
 	if r.Queue != "" {
 		opts = append(opts, stet.OnQueue{Name: r.Queue, Key: r.Key})
 	}
-	tell(plan.Note{Kind: plan.Called, Run: r.ID, Op: plan.Restart})
-	err := c.insist(ctx, func(ctx context.Context) error {
-		_, err := w.Start(ctx, c.Engine, plan.Input{Program: r.Program}, opts...)
-		return err
-	})
-	c.done(plan.Note{Run: r.ID, Op: plan.Restart}, err)
+	if r.MaxWait > 0 {
+		opts = append(opts, stet.MaxSuspension(r.MaxWait))
+	}
+	if r.First != "" {
+		opts = append(opts, stet.FirstMessage(stet.Message[string](r.First), "first of "+r.ID, stet.SendKey("first")))
+	}
+	return opts
 }
 
 func (c *client) done(n plan.Note, err error) {
@@ -181,7 +255,7 @@ func (c *client) act(ctx context.Context, a plan.Act) {
 	}
 	do := func(ctx context.Context) (err error) {
 		verb := func(f func(context.Context, string, stet.Act) (bool, error)) error {
-			_, err := f(ctx, a.Run, stet.Act{Why: value})
+			_, err := f(ctx, a.Run, stet.Act{Why: value, Children: a.Children})
 			return err
 		}
 		switch runs := c.Runs(); a.Kind {
@@ -210,6 +284,19 @@ func (c *client) act(ctx context.Context, a plan.Act) {
 			return err
 		case plan.Fork:
 			n.Value, err = runs.Fork(ctx, a.Run, a.Name, stet.Act{Why: value}, stet.ID(a.Run+"-fork-"+fmt.Sprint(a.No)))
+			return err
+		case plan.Delete:
+			_, err := runs.Delete(ctx, a.Run, stet.Act{Why: value})
+			return err
+		case plan.Edit:
+			_, err := runs.EditResult(ctx, a.Run, a.Name, value, stet.Act{Why: value})
+			return err
+		case plan.PauseAll:
+			return c.Schedules().Pause(ctx, a.Name, stet.Act{Why: value})
+		case plan.ResumeAll:
+			return c.Schedules().Resume(ctx, a.Name, stet.Act{Why: value})
+		case plan.Trigger:
+			n.Value, err = c.Schedules().Trigger(ctx, a.Name, stet.Act{Why: value})
 			return err
 		case plan.SetQueue:
 			return c.Queues().Set(ctx, a.Name, stet.QueueSettings{Concurrency: a.Count}, stet.Act{Why: value})
@@ -324,6 +411,20 @@ func (c *client) dump(ctx context.Context) error {
 		err = errors.Join(err, c.insist(ctx, func(ctx context.Context) error { return c.fill(ctx, d) }))
 		tell(plan.Note{Kind: plan.Found, Run: r.ID, Dump: d})
 	}
+	for _, s := range c.plan.Schedules {
+		n := plan.Note{Kind: plan.Decided, Op: s.Name}
+		err = errors.Join(err, c.insist(ctx, func(ctx context.Context) error {
+			info, err := c.Schedules().Info(ctx, s.Name)
+			if errors.Is(err, stet.ErrNotFound) {
+				return nil
+			}
+			if err == nil {
+				n.Planned = planned(info)
+			}
+			return err
+		}))
+		tell(n)
+	}
 	letters := plan.Note{Kind: plan.Letters}
 	for f := (store.DeadFilter{Limit: store.MaxPage}); ; {
 		var page store.DeadPage
@@ -340,6 +441,22 @@ func (c *client) dump(ctx context.Context) error {
 	}
 	tell(letters)
 	return err
+}
+
+func planned(info *stet.ScheduleInfo) *plan.Planned {
+	p := &plan.Planned{Started: info.Started, Skipped: info.Skipped}
+	if !info.Buffered.IsZero() {
+		p.Buffered = info.Buffered.UnixMicro()
+	}
+	for _, r := range info.Running {
+		p.Running = append(p.Running, r.RunID)
+	}
+	for _, d := range info.Past {
+		p.Past = append(p.Past, plan.Decision{
+			From: d.From.UnixMicro(), To: d.To.UnixMicro(), Count: d.Count, Run: d.RunID, Reason: d.Reason,
+		})
+	}
+	return p
 }
 
 func (c *client) fill(ctx context.Context, d *plan.Dump) error {

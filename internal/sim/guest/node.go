@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -48,9 +49,29 @@ func logger() *slog.Logger {
 	}))
 }
 
+// payloads returns what is done to values.
+func payloads(sealed bool) (p stet.Payloads) {
+	if sealed {
+		p.Keys = []stet.PayloadKey{{ID: "key", Secret: []byte(strings.Repeat("secret: ", 4))}}
+		p.Require = stet.RequireBound
+	}
+	return p
+}
+
+func retention(sweep time.Duration) (r stet.Retention) {
+	if sweep > 0 {
+		r = stet.KeepFor(stet.AtOnce)
+	}
+	return r
+}
+
 // work is a process that executes runs, until the world asks it to stop.
 func work() error {
-	var n plan.Node
+	var n struct {
+		plan.Node
+		Sealed bool
+		Sweep  time.Duration
+	}
 	if err := json.Unmarshal([]byte(os.Args[2]), &n); err != nil {
 		return err
 	}
@@ -62,6 +83,7 @@ func work() error {
 		e, err := stet.New(opening, stet.Config{
 			Store: s, Workflows: []stet.Definition{in.program, in.undoing}, Node: n.Name,
 			Build: fmt.Sprintf("%03d", n.Build), Groups: n.Groups, LeaseTTL: n.LeaseTTL, Logger: logger(),
+			Payloads: payloads(n.Sealed), Sweep: n.Sweep, Retention: retention(n.Sweep),
 			MaxSteps: n.MaxSteps, MaxRuns: n.MaxRuns, MaxParked: n.MaxParked, ParkFor: n.ParkFor,
 		})
 		cancel()

@@ -49,6 +49,7 @@ func newInterpreter(build int) *interpreter {
 
 func (in *interpreter) run(ctx stet.Context, input plan.Input) ([]string, error) {
 	e := &execution{interpreter: in, runID: stet.RunID(ctx)}
+	tell(plan.Note{Kind: plan.Executes, Run: e.runID})
 	for i, op := range input.Program[input.From:] {
 		if op.Kind == plan.Continue {
 			next := input
@@ -168,6 +169,18 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 			opts = append(opts, stet.Undo(func(ctx context.Context, _ []string) error { return e.undo(ctx, op, name, "") }))
 		}
 		return e.program.Call(ctx, plan.Input{Program: op.Subs[0], Prefix: name + ":"}, opts...)
+	case plan.Go:
+		return e.beside(ctx, op, prefix)
+	case plan.Await:
+		_, err := stet.Await[[]string](ctx, op.Name, op.To, within)
+		failed := new(stet.RunError)
+		switch {
+		case errors.Is(err, stet.ErrNotFound):
+			return one("not found", nil)
+		case errors.As(err, &failed):
+			return one("failed", nil)
+		}
+		return orTimeout("ended", err)
 	case plan.Detach:
 		id, err := e.program.Detach(ctx, plan.Input{Program: op.Subs[0], Prefix: name + ":"}, stet.Named(op.Name))
 		return one(id, err)
@@ -285,6 +298,28 @@ func (e *execution) branches(ctx stet.Context, op plan.Op, prefix string) ([]str
 	return append([]string{plan.Line(prefix+op.Name, fmt.Sprint(won))}, lines...), err
 }
 
+// beside starts a child, does something else, and waits for the child or leaves it.
+func (e *execution) beside(ctx stet.Context, op plan.Op, prefix string) ([]string, error) {
+	name := prefix + op.Name
+	opts := []stet.ChildOption{stet.Named(op.Name)}
+	if op.Fails {
+		opts = append(opts, stet.FailScope)
+	}
+	if op.Leave {
+		opts = append(opts, stet.LeaveChild)
+	}
+	child, err := e.program.Go(ctx, plan.Input{Program: op.Subs[0], Prefix: name + ":"}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := e.all(ctx, op.Subs[1], prefix)
+	if err != nil || op.Count == 0 {
+		return append(lines, plan.Line(name, "left")), err
+	}
+	got, err := child.Await(ctx)
+	return append(lines, got...), err
+}
+
 func topic(name string) stet.Topic[string] {
 	t := stet.Topic[string]{Name: name}
 	if strings.HasPrefix(name, "once") {
@@ -302,7 +337,7 @@ func (e *execution) step(ctx stet.Context, op plan.Op, name string) (string, err
 	}
 	opts = append(opts, retry)
 	if op.Queue != "" {
-		opts = append(opts, stet.Permit{Queue: op.Queue, Key: op.Key})
+		opts = append(opts, stet.Permit{Queue: op.Queue, Key: op.Key, Cost: op.Cost})
 	}
 	if op.Undo != nil {
 		opts = append(opts, stet.Undo(func(ctx context.Context, exec string) error {
@@ -330,7 +365,13 @@ func (e *execution) body(ctx context.Context, op plan.Op, name string) (exec str
 	n := plan.Note{
 		Kind: plan.BodyBegins, Run: e.runID, Op: name, Attempt: attempt, Exec: exec, Key: stet.IdempotencyKey(ctx),
 	}
-	n.Kills, n.Queue, n.PermitKey = b.Kills, op.Queue, op.Key
+	n.Kills, n.Queue, n.PermitKey, n.Units = b.Kills, op.Queue, op.Key, max(op.Cost, 1)
+	if op.Spent > 0 {
+		n.Units = min(n.Units, op.Spent)
+		if err := stet.Spent(ctx, op.Spent); err != nil {
+			return "", err
+		}
+	}
 	tell(n)
 	n.Kills = 0
 	if op.Queue != "" {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,8 @@ var Features = []string{
 	Pause, Cancel, Terminate, Retry, Rewind, Fork, Nudge, SetQueue, "unkeyed",
 	Kill, Stop, Deploy, Freeze, Cut, Mute, Lose, Unheard, Slow, Hints, Jump, Drift, Away, StoreLag, Linger,
 	Map, Settle, Select, "twice", "limited", "undone children",
+	Go, Await, Delete, Edit, "schedules", "sealed", "swept", "keyed rates", "costs", "run queues", "first messages",
+	"together", "fails scope", "waits limited", "poison", "families",
 }
 
 // generator makes a plan. Small seeds and large ones are alike.
@@ -47,6 +50,16 @@ func Generate(seed uint64) Plan {
 	}
 	for i := range 2 + g.IntN(10) {
 		g.run(i)
+	}
+	g.together()
+	g.schedules()
+	g.Sealed = g.on["sealed"] && g.chance(0.4)
+	if g.on["swept"] && g.chance(0.5) {
+		g.Sweep = g.some(5 * time.Second)
+		// Something goes on for longer than an ended run is kept, at least.
+		g.Runs = append(g.Runs, Run{ID: fmt.Sprintf("r%d", len(g.Runs)), Program: Program{
+			{Kind: Sleep, Name: "sl1", Wait: g.Length + 80*time.Second}, {Kind: Step, Name: "st2", Body: &Body{}},
+		}})
 	}
 	g.acts()
 	g.faults()
@@ -111,8 +124,12 @@ func (g *generator) queues() {
 			q.PerKey = 1 + g.IntN(2)
 		}
 		if g.on["rates"] && g.chance(0.5) {
-			q.Rate, q.Per = 1+g.IntN(5), pick(g, 100*time.Millisecond, time.Second)
+			q.Rate, q.Per = 1+g.IntN(5), pick(g, 100*time.Millisecond, time.Second, 10*time.Second)
 		}
+		if g.on["keyed rates"] && g.chance(0.5) {
+			q.RatePerKey, q.Per = 1+g.IntN(3), pick(g, 100*time.Millisecond, time.Second, 10*time.Second)
+		}
+		q.Release = i == 0 && g.chance(0.2)
 		if g.on["groups"] && g.chance(0.3) {
 			for _, n := range g.Nodes {
 				if slices.Contains(n.Groups, "other") {
@@ -144,13 +161,59 @@ func (g *generator) run(i int) {
 	if g.on["limited"] && g.chance(0.2) {
 		r.MaxRun = g.some(4 * time.Second)
 	}
-	if len(g.Queues) > 0 && g.chance(0.4) {
+	if g.on["waits limited"] && g.chance(0.2) {
+		r.MaxWait = g.some(4 * time.Second)
+	}
+	if g.on["first messages"] && g.chance(0.4) {
+		r.First = fmt.Sprintf("%s-%d", Receive, g.IntN(2))
+	}
+	if len(g.Queues) > 0 && (g.chance(0.3) || g.on["run queues"] && g.chance(0.7)) {
 		r.Queue = runsQueue
 		r.Key = pick(g, "", "a", "b")
 	}
 	g.name, g.left = 0, 3+g.IntN(25)
 	r.Program = g.program(0, true)
+	if g.on["poison"] && g.chance(0.15) {
+		g.on["poison"] = false // one of them tells enough
+		g.left = 1
+		op := g.step()
+		op.Queue, op.Body = "", &Body{Kills: Poison, Takes: g.upTo(time.Second)}
+		r.Program = append(r.Program, op)
+	}
 	g.Runs = append(g.Runs, r)
+}
+
+// Poison is how often a body kills its node that does so until its run is stalled.
+const Poison = 20
+
+// together lets one act start several runs.
+func (g *generator) together() {
+	for i := 0; g.on["together"] && i+1 < len(g.Runs) && g.chance(0.5); i += 3 {
+		for j := i; j < min(i+2+g.IntN(2), len(g.Runs)); j++ {
+			g.Runs[j].With, g.Runs[j].At, g.Runs[j].Undoes = i+1, g.Runs[i].At, false
+		}
+	}
+}
+
+func (g *generator) schedules() {
+	if !g.on["schedules"] {
+		return
+	}
+	for i := range 1 + g.IntN(2) {
+		s := Schedule{
+			Name: fmt.Sprintf("s%d", i), At: g.upTo(g.Length / 2),
+			Every:   max(g.Length/time.Duration(4+g.IntN(12)), time.Second),
+			Overlap: pick(g, "skip", "buffer-one", "allow", "cancel-previous"),
+			CatchUp: pick(g, 0, time.Second, time.Hour),
+		}
+		s.Every = s.Every.Truncate(time.Millisecond)
+		if g.chance(0.3) {
+			s.Offset = g.upTo(s.Every - 1).Truncate(time.Millisecond)
+		}
+		g.name, g.left = 0, 1+g.IntN(4)
+		s.Program = g.program(2, false)
+		g.Schedules = append(g.Schedules, s)
+	}
 }
 
 func (g *generator) program(depth int, root bool) (p Program) {
@@ -175,6 +238,16 @@ func (g *generator) step() Op {
 	op.Queue = g.queue()
 	if op.Queue != "" {
 		op.Key = pick(g, "", "a", "b")
+		for _, q := range g.Queues {
+			// What costs more than a rate allows waits until nothing counts.
+			if most := min(cmp.Or(q.Rate, q.RatePerKey), cmp.Or(q.RatePerKey, q.Rate)); q.Name == op.Queue &&
+				most > 0 && g.on["costs"] && g.chance(0.5) {
+				op.Cost = 1 + g.IntN(most)
+				if g.chance(0.4) {
+					op.Spent = 1 + g.IntN(most)
+				}
+			}
+		}
 	}
 	if g.on["undo"] && g.chance(0.4) {
 		op.Undo = &Body{Takes: g.upTo(100 * time.Millisecond), Fails: g.IntN(3) / 2}
@@ -211,9 +284,12 @@ func (g *generator) op(depth int, root bool) (op Op) {
 	if g.chance(0.45) {
 		return g.step()
 	}
-	kinds := g.enabled(Sleep, Receive, Promise, Event, Send, Publish, Update, Value, Stream, Version)
+	kinds := g.enabled(Sleep, Receive, Promise, Event, Send, Publish, Update, Value, Stream, Version, Await)
 	if depth < 3 {
-		kinds = append(kinds, g.enabled(All, Join, Any, Race, Loop, Call, Detach, Saga, Try, Map, Settle, Select)...)
+		kinds = append(kinds, g.enabled(All, Join, Any, Race, Loop, Call, Detach, Saga, Try, Map, Settle, Select, Go)...)
+		if g.on["families"] { // runs that start others, which an operator ends in the middle
+			kinds = append(kinds, Go, Call, Call, Detach)
+		}
 	}
 	if root {
 		kinds = append(kinds, g.enabled(Continue)...)
@@ -256,6 +332,15 @@ func (g *generator) op(depth int, root bool) (op Op) {
 		op.To, op.Key = fmt.Sprintf("r%d", g.IntN(12)), fmt.Sprintf("%s-%d", Receive, g.IntN(2))
 	case Value, Stream:
 		op.To = fmt.Sprintf("%s-%d", op.Kind, g.IntN(2))
+	case Await:
+		op.To, op.Wait = fmt.Sprintf("r%d", (len(g.Runs)+1+g.IntN(11))%12), g.some(Patience/4)
+	case Go:
+		op.Fails, op.Leave = g.on["fails scope"] && g.chance(0.5), g.chance(0.3)
+		op.Count = g.IntN(2)
+		inside(2)
+		if op.Leave {
+			op.Name = "leave" + op.Name
+		}
 	case All, Join, Any, Race, Settle:
 		inside(1 + g.IntN(3))
 	case Map:
@@ -282,7 +367,11 @@ func (g *generator) acts() {
 	add := func(n int, make func(a *Act)) {
 		for range n {
 			a := Act{No: len(g.Acts) + 1, At: g.upTo(g.Length), From: g.IntN(3), Keyed: !g.on["unkeyed"] || g.chance(0.7)}
-			a.Run = g.Runs[g.IntN(len(g.Runs))].ID
+			run := g.Runs[g.IntN(len(g.Runs))]
+			a.Run = run.ID
+			if g.chance(0.6) { // while it lives, if it does for long
+				a.At = min(run.At+g.some(3*time.Second), g.Length)
+			}
 			make(&a)
 			a.Twice = a.Keyed && g.on["twice"] && (a.Kind == Send || a.Kind == Publish || a.Kind == Update)
 			g.Acts = append(g.Acts, a)
@@ -299,10 +388,11 @@ func (g *generator) acts() {
 	add(several(Update, 10), func(a *Act) {
 		a.Kind, a.Name, a.From = Update, fmt.Sprintf("%s-%d", Update, g.IntN(2)), 100+a.No
 	})
-	for _, verb := range []string{Pause, Cancel, Terminate, Retry, Rewind, Fork, Nudge} {
+	for _, verb := range []string{Pause, Cancel, Terminate, Retry, Rewind, Fork, Nudge, Delete, Edit} {
 		add(several(verb, 3), func(a *Act) {
 			a.Kind, a.From = verb, 100+a.No
-			if verb == Rewind || verb == Fork {
+			a.Children = verb == Pause && g.chance(0.4)
+			if verb == Rewind || verb == Fork || verb == Edit {
 				p := g.Runs[slices.IndexFunc(g.Runs, func(r Run) bool { return r.ID == a.Run })].Program
 				a.Name = p[g.IntN(len(p))].Name
 			}
@@ -313,9 +403,20 @@ func (g *generator) acts() {
 			if a.Kind == Pause {
 				add(1, func(r *Act) {
 					r.Kind, r.Run, r.At, r.From = Resume, a.Run, a.At+g.some(2*time.Second), 100+r.No
+					r.Children = a.Children
 				})
 			}
 		}
+	}
+	for _, s := range g.Schedules {
+		if !g.on[Pause] {
+			break
+		}
+		at := s.At + g.upTo(g.Length/2)
+		add(1, func(a *Act) { a.Kind, a.Run, a.Name, a.At, a.From = PauseAll, "", s.Name, at, 100+a.No })
+		at += s.Every + g.some(2*s.Every)
+		add(1, func(a *Act) { a.Kind, a.Run, a.Name, a.At, a.From = ResumeAll, "", s.Name, at, 100+a.No })
+		add(g.IntN(2), func(a *Act) { a.Kind, a.Run, a.Name, a.From = Trigger, "", s.Name, 100+a.No })
 	}
 	if len(g.Queues) > 0 {
 		add(several(SetQueue, 3), func(a *Act) {

@@ -4,21 +4,23 @@ import "time"
 
 // Note is what a machine says of what it does. The world has them in their true order.
 type Note struct {
-	Kind      string  `json:"k"`
-	Run       string  `json:"r,omitempty"`
-	Op        string  `json:"o,omitempty"` // with its iterations, as in Line
-	Attempt   int     `json:"a,omitempty"`
-	Key       string  `json:"y,omitempty"` // of idempotency
-	Exec      string  `json:"x,omitempty"` // this execution of a body
-	Node      string  `json:"n,omitempty"`
-	Value     string  `json:"v,omitempty"`
-	Err       string  `json:"e,omitempty"`
-	Act       int     `json:"t,omitempty"`
-	Kills     int     `json:"d,omitempty"` // the node is to die here, if that happened less often
-	Queue     string  `json:"q,omitempty"` // whose permit a body has, with the key PermitKey
-	PermitKey string  `json:"p,omitempty"`
-	Items     []int64 `json:"i,omitempty"` // numbers of dead letters
-	Dump      *Dump   `json:"dump,omitempty"`
+	Kind      string   `json:"k"`
+	Run       string   `json:"r,omitempty"`
+	Op        string   `json:"o,omitempty"` // with its iterations, as in Line
+	Attempt   int      `json:"a,omitempty"`
+	Key       string   `json:"y,omitempty"` // of idempotency
+	Exec      string   `json:"x,omitempty"` // this execution of a body
+	Node      string   `json:"n,omitempty"`
+	Value     string   `json:"v,omitempty"`
+	Err       string   `json:"e,omitempty"`
+	Act       int      `json:"t,omitempty"`
+	Kills     int      `json:"d,omitempty"` // the node is to die here, if that happened less often
+	Queue     string   `json:"q,omitempty"` // whose permit a body has, with the key PermitKey
+	PermitKey string   `json:"p,omitempty"`
+	Units     int      `json:"u,omitempty"` // of the queue's rate that the body takes
+	Items     []int64  `json:"i,omitempty"` // numbers of dead letters
+	Planned   *Planned `json:"s,omitempty"`
+	Dump      *Dump    `json:"dump,omitempty"`
 }
 
 // Kinds of notes.
@@ -33,12 +35,14 @@ const (
 	Called     = "called" // an act begins
 	Done       = "done"   // an act has succeeded; Value: its answer
 	Refused    = "refused"
-	Unknown    = "unknown" // an act was given up without an answer
-	Found      = "found"   // a run at the end: Dump
-	Stalled    = "stalled" // a run, found after all faults; Value: the cause
-	Letters    = "letters" // Items: all dead letters at the end
-	Settled    = "settled" // nothing lives any more
-	Stuck      = "stuck"   // Value: what still lives
+	Unknown    = "unknown"  // an act was given up without an answer
+	Found      = "found"    // a run at the end: Dump
+	Stalled    = "stalled"  // a run, found after all faults; Value: the cause
+	Letters    = "letters"  // Items: all dead letters at the end
+	Executes   = "executes" // the code of a run begins, or begins again
+	Decided    = "decided"  // Planned: of the schedule Op, at the end
+	Settled    = "settled"  // nothing lives any more
+	Stuck      = "stuck"    // Value: what still lives
 )
 
 // Dump is all that the store has of a run at the end.
@@ -68,6 +72,22 @@ type Entry struct {
 	Value  string `json:"v,omitempty"`
 	Owes   bool   `json:"w,omitempty"`
 	Undone bool   `json:"u,omitempty"`
+}
+
+// Planned is what a schedule has decided.
+type Planned struct {
+	Past             []Decision `json:"past"`
+	Started, Skipped int64
+	Buffered         int64 `json:"buffered,omitempty"` // the instant that waits; 0: none
+	Running          []string
+}
+
+// Decision is what became of an instant, or of several in a row. Times are in microseconds since
+// 1970.
+type Decision struct {
+	From, To, Count int64
+	Run             string `json:"run,omitempty"`
+	Reason          string `json:"reason,omitempty"`
 }
 
 // Line is a line of a result: what an operation gave.

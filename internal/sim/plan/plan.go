@@ -12,8 +12,14 @@ type Plan struct {
 	Nodes    []Node   `json:"nodes"`
 	Queues   []Queue  `json:"queues,omitempty"`
 	Runs     []Run    `json:"runs"`
-	Acts     []Act    `json:"acts,omitempty"`
-	Faults   []Fault  `json:"faults,omitempty"`
+	// Schedules are made by a client, which pauses them when the world is healed.
+	Schedules []Schedule `json:"schedules,omitempty"`
+	// Sealed: values are encrypted.
+	Sealed bool `json:"sealed,omitempty"`
+	// Sweep is how often nodes delete ended runs, as soon as can be. 0: none is deleted.
+	Sweep  time.Duration `json:"sweep,omitempty"`
+	Acts   []Act         `json:"acts,omitempty"`
+	Faults []Fault       `json:"faults,omitempty"`
 	// Length is how long there are faults. After it every machine is healed, and what has
 	// begun must end.
 	Length time.Duration `json:"length"`
@@ -38,20 +44,37 @@ type Queue struct {
 	PerKey      int           `json:"perKey,omitempty"`
 	Rate        int           `json:"rate,omitempty"`
 	Per         time.Duration `json:"per,omitempty"`
+	RatePerKey  int           `json:"ratePerKey,omitempty"`
 	Group       string        `json:"group,omitempty"`
+	Release     bool          `json:"release,omitempty"` // of the permits of runs that are suspended
+}
+
+// Schedule starts runs, again and again.
+type Schedule struct {
+	Name    string        `json:"name"`
+	At      time.Duration `json:"at"` // when it is made
+	Every   time.Duration `json:"every"`
+	Offset  time.Duration `json:"offset,omitempty"`
+	Overlap string        `json:"overlap,omitempty"`
+	CatchUp time.Duration `json:"catchUp,omitempty"` // 0: however late
+	Program Program       `json:"program"`
 }
 
 // Run is a run that a client starts.
 type Run struct {
-	ID       string        `json:"id"`
-	At       time.Duration `json:"at"`
-	After    time.Duration `json:"after,omitempty"`
-	Queue    string        `json:"queue,omitempty"`
-	Key      string        `json:"key,omitempty"`
-	Undoes   bool          `json:"undoes,omitempty"` // a cancel undoes it
-	MaxRun   time.Duration `json:"maxRun,omitempty"` // it is cancelled then; 0: never
-	Program  Program       `json:"program"`
-	Poisoned int           `json:"poisoned,omitempty"` // how often it kills its node at most
+	ID      string        `json:"id"`
+	At      time.Duration `json:"at"`
+	After   time.Duration `json:"after,omitempty"`
+	Queue   string        `json:"queue,omitempty"`
+	Key     string        `json:"key,omitempty"`
+	Undoes  bool          `json:"undoes,omitempty"` // a cancel undoes it
+	MaxRun  time.Duration `json:"maxRun,omitempty"` // it is cancelled then; 0: never
+	Program Program       `json:"program"`
+	First   string        `json:"first,omitempty"` // a message that is sent with the start
+	// With is the number of the act that starts several runs, all or none. 0: it is started alone.
+	With int `json:"with,omitempty"`
+	// MaxWait: it is cancelled if nothing happens for so long; 0: never.
+	MaxWait time.Duration `json:"maxWait,omitempty"`
 }
 
 // Program is the code of a run, or of a part of one.
@@ -69,6 +92,10 @@ type Op struct {
 	Key   string        `json:"y,omitempty"`
 	To    string        `json:"t,omitempty"` // a run, a topic, a message, a stream
 	Subs  []Program     `json:"s,omitempty"` // branches, or the one inside
+	Cost  int           `json:"o,omitempty"` // of the permit; 0: 1
+	Spent int           `json:"x,omitempty"` // in place of the cost; 0: the cost
+	Fails bool          `json:"f,omitempty"` // the failure of the child fails the scope
+	Leave bool          `json:"l,omitempty"` // the child goes on when its scope is over
 }
 
 // Body is the body of a step.
@@ -111,6 +138,8 @@ const (
 	Map      = "map"     // branches, Count at a time
 	Settle   = "settled" // branches, as they end
 	Select   = "select"  // a branch, a message, or a time
+	Go       = "go"      // a child, what is done beside it, and its end unless Count is 0
+	Await    = "await"   // the end of another run
 )
 
 // Act is what a client or an operator does.
@@ -124,6 +153,8 @@ type Act struct {
 	Count int           `json:"c,omitempty"`
 	Keyed bool          `json:"y,omitempty"` // it has a key, and is repeated until it is certain
 	Twice bool          `json:"w,omitempty"` // and once more after that, as one that has forgotten
+	// Children: the pause, or the resume, is for the children of the run too.
+	Children bool `json:"c2,omitempty"`
 }
 
 // Kinds of acts beside Send, Publish and Update.
@@ -138,6 +169,11 @@ const (
 	Nudge     = "nudge"
 	SetQueue  = "set queue"
 	Restart   = "start again"
+	Delete    = "delete"
+	Edit      = "edit" // the result of a step
+	PauseAll  = "pause schedule"
+	ResumeAll = "resume schedule"
+	Trigger   = "trigger"
 )
 
 // Fault is something that goes wrong, from At on, for Lasts.
