@@ -198,7 +198,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
 		// A lease may have been renewed while its lock was waited for, and time has
 		// passed: it is read again, and compared as it is then.
-		free := func(l *store.Lease) bool { return own(l) || l.Until <= now || s.ahead.ended(l) }
+		free := func(l *store.Lease) bool { return own(l) || l.Until <= now || s.ahead.Ended(l) }
 		leases, err := t.lockLeases(now, shards, free)
 		if err != nil {
 			return err

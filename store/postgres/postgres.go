@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Store is an open store in a Postgres database. It is safe for concurrent use.
@@ -50,7 +51,7 @@ type Store struct {
 	claims  atomic.Pointer[known]
 	hint    hints
 	beats   beats
-	ahead   aheadLeases
+	ahead   storekit.AheadLeases
 
 	committed, looked pulse // of commits; of claims
 

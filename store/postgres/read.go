@@ -47,7 +47,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 		})
 	})
 	for i := range d.Leases {
-		if l := &d.Leases[i]; s.ahead.look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) {
+		if l := &d.Leases[i]; s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) {
 			l.Until = d.Now
 		}
 	}

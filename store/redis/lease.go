@@ -37,6 +37,16 @@ func (s *Store) seenEpoch(shard store.Shard) int64 {
 	return s.epochs[shard]
 }
 
+// overLease returns the kept form of the lease of a shard that has ended though it ends later,
+// as this process sees it, or "".
+func (s *Store) overLease(shard store.Shard) string {
+	l, ok := s.ahead.Over(shard)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d;%d;%s\n%s", l.Epoch, l.Until, l.Node, l.Boot)
+}
+
 // byPart groups things by the part of their shard: of each part that has some their
 // places.
 func byPart[T any](s *Store, list []T, slot func(*T) int) (parts []int, places map[int][]int) {
@@ -95,6 +105,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 			a.shard(shards[i])
 			a.text(shards[i].Group)
 			a.int(s.seenEpoch(shards[i]))
+			a.text(s.overLease(shards[i]))
 		})
 		calls = append(calls, call{part, a.list})
 	}

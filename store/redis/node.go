@@ -43,6 +43,15 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	slices.SortFunc(d.Leases, func(a, b store.Lease) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot))
 	})
+	lengths := map[[2]string]store.Delay{} // by node and boot
+	for i := range d.Nodes {
+		lengths[[2]string{d.Nodes[i].ID, d.Nodes[i].Boot}] = d.Nodes[i].TTL
+	}
+	for i := range d.Leases {
+		if l := &d.Leases[i]; s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) {
+			l.Until = d.Now
+		}
+	}
 	return d, r.err
 }
 

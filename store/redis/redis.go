@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Store is a store on a Redis or Valkey server, or a cluster of them. It is safe for
@@ -32,6 +33,7 @@ type Store struct {
 
 	closed     atomic.Bool
 	hints      hints
+	ahead      storekit.AheadLeases
 	fences     fences
 	commitConn commitConn
 	relay      *relayer // nil: one part

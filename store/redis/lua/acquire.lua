@@ -5,17 +5,18 @@
 -- writes, no epoch is given twice.
 --
 -- Arguments: node, boot, time to live, shards (slot:group, group, the highest epoch
--- that this process has seen of it). Lists begin with their length.
+-- that this process has seen of it, and the lease that has ended though it ends later, see
+-- storekit.AheadLeases, or ''). Lists begin with their length.
 -- Answer: time, of each shard: '1' if it is held now, epoch, end, node, boot, '1' if
 -- it was clean, suspects.
 
 local node, boot, ttl = arg(), arg(), num()
 local taken, cleans, results = {}, {}, {}
 for i = 1, num() do
-	local shard, gr, seen = arg(), arg(), num()
+	local shard, gr, seen, over = arg(), arg(), num(), arg()
 	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
 	local own = l.node == node and l.boot == boot
-	if l.node ~= '' and not own and tonumber(l.till) > now then
+	if l.node ~= '' and not own and tonumber(l.till) > now and call('HGET', T .. 'L', shard) ~= over then
 		results[i] = { '0', l.epoch, l.till, l.node, l.boot }
 	else
 		local epoch = dec(math.max(tonumber(l.epoch) + 1, seen + 1, math.floor(now / MICROS.millisecond)))

@@ -1,4 +1,4 @@
-package postgres
+package storekit
 
 import (
 	"sync"
@@ -15,9 +15,9 @@ import (
 // unknownTTL is the length of leases whose holder has not said it: the longest that there is.
 const unknownTTL = store.Delay(5 * time.Minute / time.Microsecond)
 
-// aheadLeases are the leases that end later than their length allows. Its methods are safe for
-// concurrent use.
-type aheadLeases struct {
+// AheadLeases are the leases that end later than their length allows, as this process sees
+// them. The zero AheadLeases is ready for use; its methods are safe for concurrent use.
+type AheadLeases struct {
 	mu   sync.Mutex
 	seen map[store.Shard]aheadLease
 }
@@ -27,8 +27,8 @@ type aheadLease struct {
 	ends  time.Time // unless it is renewed
 }
 
-// look notes a lease as it is at a time, and reports whether it has ended though it ends later.
-func (a *aheadLeases) look(l *store.Lease, now store.Time, ttl store.Delay) (ended bool) {
+// Look notes a lease as it is at a time, and reports whether it has ended though it ends later.
+func (a *AheadLeases) Look(l *store.Lease, now store.Time, ttl store.Delay) (ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ttl <= 0 {
@@ -49,10 +49,19 @@ func (a *aheadLeases) look(l *store.Lease, now store.Time, ttl store.Delay) (end
 	return !time.Now().Before(is.ends)
 }
 
-// ended reports whether a lease was found to have ended.
-func (a *aheadLeases) ended(l *store.Lease) bool {
+// Ended reports whether a lease was found to have ended.
+func (a *AheadLeases) Ended(l *store.Lease) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	is, ok := a.seen[l.Shard]
 	return ok && is.lease == *l && !time.Now().Before(is.ends)
+}
+
+// Over returns the lease of a shard that was found to have ended, and whether there is one. It
+// has ended if it is still as it was.
+func (a *AheadLeases) Over(shard store.Shard) (store.Lease, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	is, ok := a.seen[shard]
+	return is.lease, ok && !time.Now().Before(is.ends)
 }

@@ -1,0 +1,74 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
+)
+
+// TestLeaseFromATimeAhead: the server's clock was ahead for a while and is set back. A process
+// that starts then takes the leases of one that died, after their length, and not those that are
+// renewed.
+func TestLeaseFromATimeAhead(t *testing.T) {
+	t.Parallel()
+	url, prefix := servers.SharedRedis(t)
+	const length = store.Delay(time.Second / time.Microsecond)
+	type member struct {
+		s    *redis.Store
+		node store.Node
+	}
+	shard := store.Shard{Group: store.DefaultGroup}
+	join := func(id string, ahead time.Duration) *member {
+		clock := redis.Clock(func() time.Time { return time.Now().Add(ahead) })
+		n := &member{s: openAt(t, url, redis.Prefix(prefix), clock),
+			node: store.Node{ID: id, Boot: id + "-1", TTL: length}}
+		if _, err := n.s.Register(t.Context(), n.node); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	take := func(n *member) store.Acquired {
+		got, _, err := n.s.Acquire(t.Context(), n.node, []store.Shard{shard}, length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0]
+	}
+	look := func(n *member) (ended bool) {
+		d, err := n.s.Describe(t.Context())
+		if err != nil || len(d.Leases) != 1 {
+			t.Fatalf("%+v: %v", d.Leases, err)
+		}
+		return d.Leases[0].Until <= d.Now
+	}
+	a := join("a", time.Hour) // its time goes on when the server's clock is set back
+	lease := take(a).Lease
+	b := join("b", 0)
+	for begun := time.Now(); time.Since(begun) < 2*time.Duration(length)*time.Microsecond; {
+		renewed, _, err := a.s.Renew(t.Context(), []store.Lease{lease}, length)
+		if err != nil || !renewed[0].Held {
+			t.Fatalf("renewed: %+v, %v", renewed, err)
+		}
+		if look(b) || take(b).Held {
+			t.Fatal("a lease that is renewed was taken")
+		}
+	}
+	begun := time.Now() // a is dead
+	servers.Until(t, "the lease of the dead process has ended", func() bool {
+		ended, got := look(b), take(b)
+		if got.Held && got.Clean {
+			t.Error("the lease was given back, it seems")
+		}
+		if ended && !got.Held {
+			t.Error("a lease that has ended was not to be had")
+		}
+		return got.Held
+	})
+	t.Logf("taken after %s", time.Since(begun))
+	if r, _, err := a.s.Renew(t.Context(), []store.Lease{lease}, length); err != nil || r[0].Held {
+		t.Errorf("the former holder still has it: %+v, %v", r, err)
+	}
+}
