@@ -23,8 +23,14 @@ func (c *committing) resolve(ctx context.Context) error {
 			if no := replaced(list[i].RunID); no > 0 {
 				names[list[i].RunID] = no
 			}
-			if st := list[i].Start; st != nil && st.Existing != store.KeepExisting {
+			st := list[i].Start
+			if st != nil && st.Existing != store.KeepExisting {
 				replaces[st.ID] = max(replaces[st.ID], st.Existing)
+			}
+			if st != nil && st.Queue != nil {
+				if no := replaced(st.Queue.Ask.RunID); no > 0 {
+					names[st.Queue.Ask.RunID] = no
+				}
 			}
 		}
 	}
@@ -71,11 +77,22 @@ func (c *committing) resolve(ctx context.Context) error {
 			if no, ok := names[list[i].RunID]; ok {
 				list[i].RunID, list[i].RunNo = "", no
 			}
-			if st := list[i].Start; st != nil && taken[st.ID] {
-				start := *st
-				start.Existing = store.KeepExisting
-				list[i].Start = &start
+			st := list[i].Start
+			if st == nil {
+				continue
 			}
+			start := *st
+			if taken[st.ID] {
+				start.Existing = store.KeepExisting
+			}
+			if start.Queue != nil {
+				if no, ok := names[st.Queue.Ask.RunID]; ok {
+					queue := *st.Queue
+					queue.Ask.RunID, queue.Ask.RunNo = "", no
+					start.Queue = &queue
+				}
+			}
+			list[i].Start = &start
 		}
 		return list
 	}
