@@ -121,7 +121,7 @@ type Config struct {
 	// were started without a queue.
 	Groups []string
 	// LeaseTTL is how long another process waits for this one when it has
-	// stopped without a word. Default 30 s; at least 3 times Renew. On a store with many
+	// stopped without a word. Default 10 s; at least 3 times Renew. On a store with many
 	// slots from 1 s to 5 min. Processes on one store should have about the same: one that
 	// sees a lease of more than 4 times its own length logs that.
 	LeaseTTL time.Duration
@@ -360,7 +360,7 @@ func (cfg *Config) setDefaults() {
 	if len(cfg.Groups) == 0 {
 		cfg.Groups = []string{store.DefaultGroup}
 	}
-	pick(&cfg.LeaseTTL, 30*time.Second)
+	pick(&cfg.LeaseTTL, 10*time.Second)
 	pick(&cfg.Renew, cfg.LeaseTTL/3)
 	pick(&cfg.Poll, time.Second)
 	pick(&cfg.Sweep, time.Minute)
