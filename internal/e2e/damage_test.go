@@ -65,7 +65,7 @@ func TestDamagedRowStallsItsRun(t *testing.T) {
 			if _, err := bad.Wait(ctx); !errors.Is(err, stet.ErrStalled) || !strings.Contains(err.Error(), "damaged: its tags") {
 				t.Errorf("the damaged run: %v", err)
 			}
-			want := "ERROR run stalled run_id=bad workflow=w cause=damaged reason=damaged: its tags"
+			want := "ERROR run stalled run_id=bad workflow=w error=damaged: its tags"
 			if got := log.of("bad"); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("the log has %q", got)
 			}

@@ -127,7 +127,7 @@ func TestEachTroubleIsLoggedOnce(t *testing.T) {
 			},
 			hook: "stalled undo",
 			want: []string{"ERROR run stalled run_id=undoes workflow=undoes location=book/undo " +
-				"error=undo: book/undo failed: no answer cause=undo reason=undo: book/undo failed: no answer"},
+				"error=undo: book/undo failed: no answer; fix the cause"},
 		},
 		"pauses": {
 			code: func(ctx stet.Context) error {
