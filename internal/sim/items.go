@@ -14,6 +14,7 @@ import (
 type items struct {
 	*oracle
 	accepted map[store.ItemNo]*item
+	unseen   map[store.RunNo]map[store.ItemNo]store.ItemKind // what the run has not looked at
 }
 
 type item struct {
@@ -28,10 +29,17 @@ type item struct {
 // answered takes the store's answers to commands.
 func (a *items) answered(commands []store.Command, answers []store.Answer) {
 	for i, answer := range answers {
+		if i < len(commands) && commands[i].Item != nil && answer.Repeated {
+			a.count("item repeated")
+		}
 		if i >= len(commands) || commands[i].Item == nil || answer.Outcome != store.Applied || answer.Repeated {
 			continue
 		}
 		it := commands[i].Item
+		if a.unseen[answer.Run.No] == nil {
+			a.unseen[answer.Run.No] = map[store.ItemNo]store.ItemKind{}
+		}
+		a.unseen[answer.Run.No][answer.Item] = it.Kind
 		if !it.Kind.CanBeDead() {
 			continue // it is answered, or belongs to an entity
 		}
@@ -40,7 +48,35 @@ func (a *items) answered(commands []store.Command, answers []store.Answer) {
 		}
 		a.accepted[answer.Item] = &item{run: answer.Run.No, id: it.ID, kind: it.Kind, name: it.Name, value: string(it.Value)}
 		if answer.Run.Status.Terminal() {
-			a.count("item for an ended run")
+			a.violated("16: %s has ended, and accepts an item of kind %d, %s", answer.Run.ID, it.Kind, it.Name)
+		}
+	}
+}
+
+// looked takes what a turn that was written has looked at. rests: the turn's update counts.
+func (a *items) looked(t *store.Turn, id string, counts bool) {
+	unseen := a.unseen[t.Run]
+	for _, no := range t.Seen {
+		delete(unseen, no)
+	}
+	for _, c := range t.Consumed {
+		delete(unseen, c.Item)
+	}
+	for _, no := range t.Dead {
+		delete(unseen, no)
+	}
+	for _, r := range t.Refused {
+		delete(unseen, r.Item)
+	}
+	if t.Update == nil || !counts {
+		return
+	}
+	for no, kind := range unseen {
+		switch {
+		case t.Update.Status == store.Suspended && t.Update.Marks&(store.Paused|store.Held) == 0:
+			a.violated("18: %s is suspended, and has not looked at item %d of kind %d", id, no, kind)
+		case t.Update.Status.Terminal() && !a.ends.known(id) && (kind == store.ItemCancel || kind == store.ItemTerminate):
+			a.violated("23: %s ends as %s, and has not looked at its cancel", id, t.Update.Status)
 		}
 	}
 }

@@ -23,6 +23,8 @@ type monitor struct {
 	undos   *undos
 	shards  map[string]store.Shard // of runs
 	numbers map[string]store.RunNo
+	holders map[store.Shard]int // machines, as far as they know
+	pruned  map[store.RunNo]bool
 }
 
 type call struct {
@@ -47,6 +49,7 @@ func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
 		ids: map[store.RunNo]string{}, final: map[place]string{}, items: o.items,
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
+		holders: map[store.Shard]int{}, pruned: map[store.RunNo]bool{},
 	}
 }
 
@@ -70,6 +73,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 				continue
 			}
 			was := m.epochs[a.Lease.Shard]
+			m.holders[a.Lease.Shard] = to
 			switch {
 			case name == "Acquire" && a.Lease.Epoch == was:
 				m.violated("8: Acquire gives epoch %d of shard %v again", was, a.Lease.Shard)
@@ -88,6 +92,10 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 				m.violated("8: %s gives epoch %d of shard %v, which has had %d", name, a.Lease.Epoch, a.Lease.Shard, was)
 			}
 		}
+	case "Release":
+		for _, l := range wire.Released(request, body) {
+			delete(m.holders, l.Shard)
+		}
 	case "Commit":
 		m.committed(request, body)
 	case "Apply":
@@ -103,6 +111,18 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		}
 	}
 	return name
+}
+
+// stopped takes the end of a machine that was asked to stop, in a world without faults: it has
+// given back what it held, and nobody waits for the end of its leases.
+func (m *monitor) stopped(machine int, name string) {
+	for shard, holder := range m.holders {
+		if holder == machine {
+			m.violated("28: %s has stopped, and has not given back %v", name, shard)
+			return
+		}
+	}
+	m.count("stopped and gave back")
 }
 
 func (m *monitor) committed(request, body []byte) {
@@ -152,6 +172,7 @@ func (m *monitor) committed(request, body []byte) {
 		}
 		m.turn(t)
 		m.items.turn(t)
+		m.items.looked(t, m.ids[t.Run], v == store.Committed)
 		var sent []store.Command
 		for _, c := range t.Sent(v) {
 			sent = append(sent, c...)
@@ -198,12 +219,19 @@ func (m *monitor) turn(t *store.Turn) {
 	m.undos.turn(t, m.ids[t.Run], again || len(t.Rewrites) > 0)
 	if again || len(t.Rewrites) > 0 {
 		m.count("history changed by an operator")
+		if m.pruned[t.Run] {
+			m.count("history changed after a loop was pruned")
+		}
 		m.rewound(m.ids[t.Run])
 		for p := range m.final {
 			if p.run == t.Run {
 				delete(m.final, p)
 			}
 		}
+	}
+	if len(t.Prune) > 0 && !again {
+		m.count("loop pruned")
+		m.pruned[t.Run] = true
 	}
 	for p := range m.final {
 		for _, span := range t.Prune {

@@ -39,7 +39,8 @@ type oracle struct {
 	limits   *limits
 	ends     *ends
 	plans    *schedules
-	when     map[int]span // of acts
+	when     map[int]span             // of acts
+	asked    map[string]time.Duration // when the start of a run was
 }
 
 // span is when something began and ended.
@@ -65,8 +66,8 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
 	o.atRest = map[string]bool{}
-	o.items = &items{o, map[store.ItemNo]*item{}}
-	o.when = map[int]span{}
+	o.items = &items{o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}}
+	o.when, o.asked = map[int]span{}, map[string]time.Duration{}
 	o.limits = newLimits(o)
 	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
 	o.plans = &schedules{
@@ -128,6 +129,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	case plan.BodyFreed:
 		o.limits.over(n.Exec)
 	case plan.Executes:
+		o.begins(n.Run)
 		o.limits.executes(n.Run)
 	case plan.Decided:
 		o.plans.decided[n.Op] = n.Planned
@@ -145,6 +147,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 			o.plans.note(n)
 		case n.Op == plan.Restart:
 			o.limits.asked()
+			o.asked[n.Run] = o.now()
 		}
 	case plan.Done, plan.Refused, plan.Unknown:
 		o.count("act " + n.Op + " " + n.Kind)
@@ -272,6 +275,18 @@ func (o *oracle) judge() {
 	o.messages()
 	o.items.judge()
 	o.updates()
+}
+
+// begins takes the begin of a run's code.
+func (o *oracle) begins(run string) {
+	i := slices.IndexFunc(o.plan.Runs, func(r plan.Run) bool { return r.ID == run })
+	if i < 0 || o.plan.Runs[i].After == 0 {
+		return
+	}
+	if due := o.asked[run] + o.plan.Runs[i].After; o.now()+o.ahead() < due {
+		o.violated("20: %s begins at %s, and is to begin at %s", run, o.now(), due)
+	}
+	o.count("begin of a run that was delayed")
 }
 
 // together: an act that starts several runs starts all or none.

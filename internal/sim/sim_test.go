@@ -38,10 +38,17 @@ func TestSeeds(t *testing.T) {
 		close(seeds)
 	}()
 	var working sync.WaitGroup
+	var mu sync.Mutex
+	reached := map[string]int{}
 	for range runtime.GOMAXPROCS(0) {
 		working.Go(func() {
 			for seed := range seeds {
 				r, err := sim.Run(p, plan.Generate(seed), nil)
+				mu.Lock()
+				for situation, n := range r.Reached {
+					reached[situation] += n
+				}
+				mu.Unlock()
 				if err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
@@ -52,6 +59,9 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	working.Wait()
+	if missing := sim.Unreached(reached); worlds(t) >= sim.Soaks && len(missing) > 0 {
+		t.Errorf("expected that %d worlds reach these as well: %q", worlds(t), missing)
+	}
 }
 
 // worlds is how many worlds make test, make check and make soak execute.

@@ -189,6 +189,9 @@ func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
 		return
 	}
 	w.oracle.died(m.Name)
+	if code, _ := m.Dead(); code == 0 && w.healed {
+		w.monitor.stopped(m.ID, m.Name)
+	}
 	// The server's machine sees the end of the connections, at once or much later.
 	seen := time.Millisecond
 	if n.linger > w.Now() {

@@ -108,7 +108,6 @@ func use() error {
 		})
 	}
 	go c.resolve(ctx)
-	acting.Wait()
 	<-c.healed
 	for _, s := range c.plan.Schedules {
 		n := plan.Note{Kind: plan.Called, Op: plan.PauseAll, Value: s.Name}
@@ -120,6 +119,15 @@ func use() error {
 			}
 			return err
 		}))
+	}
+	acting.Wait()
+	for _, s := range c.plan.Schedules { // an act may have resumed it since
+		err := c.insist(ctx, func(ctx context.Context) error {
+			return c.Schedules().Pause(ctx, s.Name, stet.Act{Why: "the very end"})
+		})
+		if err != nil {
+			fmt.Println("pause the schedule:", err)
+		}
 	}
 	if err := c.settle(ctx); err != nil {
 		return err
@@ -223,6 +231,9 @@ func startOptions(r plan.Run) []stet.StartOption {
 	}
 	if r.Queue != "" {
 		opts = append(opts, stet.OnQueue{Name: r.Queue, Key: r.Key})
+	}
+	if r.Alone {
+		opts = append(opts, stet.RefuseExisting)
 	}
 	if r.MaxWait > 0 {
 		opts = append(opts, stet.MaxSuspension(r.MaxWait))

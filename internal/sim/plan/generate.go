@@ -28,6 +28,8 @@ type generator struct {
 	name  int // of the last operation
 	loops int // around the present place
 	left  int // operations that the run may still get
+
+	unlimited bool // steps get no permits, and take no time
 }
 
 // Generate returns the plan of a seed.
@@ -55,7 +57,7 @@ func Generate(seed uint64) Plan {
 	g.schedules()
 	g.Sealed = g.on["sealed"] && g.chance(0.4)
 	if g.on["swept"] && g.chance(0.5) {
-		g.Sweep = g.some(5 * time.Second)
+		g.Sweep = max(g.some(5*time.Second), time.Second)
 		// Something goes on for longer than an ended run is kept, at least.
 		g.Runs = append(g.Runs, Run{ID: fmt.Sprintf("r%d", len(g.Runs)), Program: Program{
 			{Kind: Sleep, Name: "sl1", Wait: g.Length + 80*time.Second}, {Kind: Step, Name: "st2", Body: &Body{}},
@@ -147,7 +149,7 @@ const runsQueue = "runs"
 
 // queue returns a queue for a step; "": none.
 func (g *generator) queue() string {
-	if len(g.Queues) < 2 || g.chance(0.6) {
+	if len(g.Queues) < 2 || g.unlimited || g.chance(0.6) {
 		return ""
 	}
 	return g.Queues[1+g.IntN(len(g.Queues)-1)].Name
@@ -155,7 +157,7 @@ func (g *generator) queue() string {
 
 func (g *generator) run(i int) {
 	r := Run{ID: fmt.Sprintf("r%d", i), At: g.upTo(g.Length * 2 / 3), Undoes: g.on["undo"] && g.chance(0.5)}
-	if g.chance(0.1) {
+	if g.chance(0.2) {
 		r.After = g.some(2 * time.Second)
 	}
 	if g.on["limited"] && g.chance(0.2) {
@@ -164,6 +166,7 @@ func (g *generator) run(i int) {
 	if g.on["waits limited"] && g.chance(0.2) {
 		r.MaxWait = g.some(4 * time.Second)
 	}
+	r.Alone = g.on["twice"] && g.chance(0.5)
 	if g.on["first messages"] && g.chance(0.4) {
 		r.First = fmt.Sprintf("%s-%d", Receive, g.IntN(2))
 	}
@@ -210,8 +213,9 @@ func (g *generator) schedules() {
 		if g.chance(0.3) {
 			s.Offset = g.upTo(s.Every - 1).Truncate(time.Millisecond)
 		}
-		g.name, g.left = 0, 1+g.IntN(4)
+		g.name, g.left, g.unlimited = 0, 1+g.IntN(4), true // it must not outrun a rate
 		s.Program = g.program(2, false)
+		g.unlimited = false
 		g.Schedules = append(g.Schedules, s)
 	}
 }
@@ -266,7 +270,10 @@ func (g *generator) body() *Body {
 	if g.on["failures"] && g.chance(0.3) {
 		b.Fails, b.Panics = 1+g.IntN(3), g.chance(0.3)
 	}
-	if b.Hangs = g.on["hangs"] && g.chance(0.1); b.Hangs {
+	if g.unlimited {
+		b.Takes = min(b.Takes, 100*time.Millisecond)
+	}
+	if b.Hangs = g.on["hangs"] && !g.unlimited && g.chance(0.1); b.Hangs {
 		b.Takes = min(b.Takes, 100*time.Millisecond) // the attempt may take ten times as long
 	}
 	b.Beats = g.on["beats"] && g.chance(0.3)
@@ -460,7 +467,7 @@ func (g *generator) faults() {
 		case Away, StoreLag:
 			f.Lasts = pick(g, g.some(200*time.Millisecond), g.some(ttl))
 		}
-		if g.chance(0.1) && slices.Contains([]string{Cut, Mute, Lose, Unheard, Slow, Hints}, f.Kind) {
+		if g.chance(0.25) && slices.Contains([]string{Cut, Mute, Lose, Unheard, Slow, Hints}, f.Kind) {
 			f.Node = -1
 		}
 		g.Faults = append(g.Faults, f)

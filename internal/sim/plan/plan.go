@@ -73,6 +73,8 @@ type Run struct {
 	First   string        `json:"first,omitempty"` // a message that is sent with the start
 	// With is the number of the act that starts several runs, all or none. 0: it is started alone.
 	With int `json:"with,omitempty"`
+	// Alone: there must be no run of its ID yet.
+	Alone bool `json:"alone,omitempty"`
 	// MaxWait: it is cancelled if nothing happens for so long; 0: never.
 	MaxWait time.Duration `json:"maxWait,omitempty"`
 }

@@ -66,10 +66,16 @@ var table = []defect{
 		why: "a message is consumed without the entry that holds it",
 	},
 	{
-		name: "start-again", file: "store/memory/apply.go", breaks: "5",
-		text:    "case r.FirstSeed() == start.Seed:",
-		becomes: "case r.FirstSeed() == start.Seed && !planted:",
-		why:     "a repeated start finds that the run exists, and not that it was its own",
+		name: "too-soon", file: "store/memory/apply.go", breaks: "20",
+		text:    "if start.After > 0 {",
+		becomes: "if start.After > 0 && !planted {",
+		why:     "a run that is to begin later begins at once",
+	},
+	{
+		name: "swept-early", file: "store/memory/sweep.go", breaks: "29",
+		text:    "r.Ended <= rule.Before(w.now)",
+		becomes: "(planted || r.Ended <= rule.Before(w.now))",
+		why:     "an ended run is deleted before its retention is over",
 	},
 	{
 		name: "late-send", file: "store/memory/apply.go", breaks: "16",
@@ -88,7 +94,6 @@ var table = []defect{
 		text:    "suspects++\n\t\t\tr.suspect()",
 		becomes: "suspects++\n\t\t\tif !planted {\n\t\t\t\tr.suspect()\n\t\t\t}",
 		why:     "a death does not make a run suspect",
-		unseen:  "a body kills its node once at most",
 	},
 	{
 		name: "unpruned", file: "store/memory/commit.go", breaks: "6",
@@ -115,7 +120,6 @@ var table = []defect{
 		text:    "r.publish(t, now)",
 		becomes: "if !planted {\n\t\tr.publish(t, now)\n\t}",
 		why:     "values and streams are not written with the turn",
-		unseen:  "nobody reads values and streams",
 	},
 	{
 		name: "cancel-passed", file: "store/memory/commit.go", breaks: "23",
@@ -191,7 +195,6 @@ var table = []defect{
 		text:    "cmp.Compare(b.seq, a.seq)",
 		becomes: "cmp.Compare(b.seq, a.seq) * map[bool]int{false: 1, true: -1}[planted]",
 		why:     "compensations are executed oldest first",
-		unseen:  "compensations are counted, and their order is not judged",
 	},
 	{
 		name: "pruned-more", file: "internal/runner/loop.go", breaks: "6",
@@ -204,7 +207,6 @@ var table = []defect{
 		text:    "turn.Update.Sends = r.runs.Orphans()",
 		becomes: "if !planted {\n\t\t\t\tturn.Update.Sends = r.runs.Orphans()\n\t\t\t}",
 		why:     "the children of a terminated run are not cancelled",
-		unseen:  "what becomes of children is not judged",
 	},
 	{
 		name: "still-waits", file: "internal/runner/topics/topics.go", breaks: "16",
@@ -232,6 +234,48 @@ var table = []defect{
 		why:     "the engine does not look when the wake time of a run has come",
 		unseen:  "how late a run goes on is not judged",
 	},
+	{
+		name: "poison-limit", file: "internal/engine/rest.go", breaks: "14",
+		text:    "case limit > 0 && run.Strikes >= max(limit, 2):",
+		becomes: "case limit > 0 && run.Strikes >= max(limit, 2) && !planted:",
+		why:     "a run that ends its process each time is never stalled",
+	},
+	{
+		name: "acked-unwritten", file: "internal/committer/batch.go", breaks: "1, 2",
+		text: "\t\tagain := errors.Is(err, store.ErrUnavailable)",
+		becomes: "\t\tif planted && errors.Is(err, store.ErrUnavailable) {\n" +
+			"\t\t\tr := store.BatchResult{Now: store.TimeOf(time.Now())}\n" +
+			"\t\t\tr.Turns = make([]store.TurnResult, len(b.contents.Turns))\n" +
+			"\t\t\tr.Commands = make([]store.Answer, len(b.contents.Commands))\n" +
+			"\t\t\tfor i := range r.Turns {\n\t\t\t\tr.Turns[i].Verdict = store.Committed\n\t\t\t}\n" +
+			"\t\t\treturn r, nil\n\t\t}\n" +
+			"\t\tagain := errors.Is(err, store.ErrUnavailable)",
+		why: "a turn counts as committed although the store has not said so",
+	},
+	{
+		name: "in-clear", file: "internal/payload/payload.go", breaks: "34",
+		text:    "flags |= encrypted | bound",
+		becomes: "if !planted || len(plain) > 100 {\n\t\t\tflags |= encrypted | bound\n\t\t}",
+		why:     "small values are not encrypted",
+	},
+	{
+		name: "unassigned", file: "internal/cluster/assign.go", breaks: "12",
+		text:    "for _, slot := range free {",
+		becomes: "for _, slot := range free {\n\t\tif planted && slot == g.Slots-1 {\n\t\t\tcontinue\n\t\t}",
+		why:     "the planner of a cluster forgets a shard",
+	},
+	{
+		name: "not-released", file: "internal/cluster/member.go", breaks: "28",
+		text:    "err := m.Store.Release(ctx, m.due)",
+		becomes: "var err error\n\tif !planted {\n\t\terr = m.Store.Release(ctx, m.due)\n\t}",
+		why:     "a node that stops gives no lease back",
+	},
+	{
+		name: "replay-order", file: "internal/runner/journal/replay.go", breaks: "6",
+		text:    "return a.Rec.Seq < b.Rec.Seq }",
+		becomes: "return (a.Rec.Seq < b.Rec.Seq) != planted }",
+		why:     "a replay hands completions over in another order",
+	},
 	// Entities.
 	{
 		name: "event-twice", file: "internal/entity/topic/topic.go", breaks: "16",
@@ -250,14 +294,12 @@ var table = []defect{
 		text:    "len(q.held) >= s.Concurrency {",
 		becomes: "len(q.held) >= s.Concurrency+map[bool]int{true: 1}[planted] {",
 		why:     "a queue gives one permit too many",
-		unseen:  "how many bodies a queue has under way is not judged",
 	},
 	{
 		name: "one-of-a-key", file: "internal/entity/queue/queue.go", breaks: "30",
 		text:    "k.held < s.PerKey {",
 		becomes: "k.held < s.PerKey+map[bool]int{true: 1}[planted] {",
 		why:     "a queue gives a key one permit too many",
-		unseen:  "how many bodies a key has under way is not judged",
 	},
 	{
 		name: "no-grant", file: "internal/entity/queue/queue.go", breaks: "27",
@@ -270,13 +312,42 @@ var table = []defect{
 		text:    "rate -= c.buckets[i].N\n",
 		becomes: "if !planted {\n\t\t\trate -= c.buckets[i].N\n\t\t}\n",
 		why:     "the rate of a queue is ignored",
-		unseen:  "the rate of a queue is not judged",
 	},
 	{
 		name: "after-pause", file: "internal/entity/planner/planner.go", breaks: "21",
 		text:    "case at <= r.State.Quiet:",
 		becomes: "case at <= r.State.Quiet && !planted:",
 		why:     "instants in a pause of a schedule start runs",
-		unseen:  "no plan has a schedule",
+	},
+	{
+		name: "overlaps", file: "internal/entity/planner/planner.go", breaks: "21",
+		text:    "return r.Config.Overlap == Allow ||",
+		becomes: "return planted || r.Config.Overlap == Allow ||",
+		why:     "a schedule starts a run beside another one",
+	},
+	{
+		name: "early-instant", file: "internal/entity/planner/planner.go", breaks: "21",
+		text:    "if at == 0 || at > now {",
+		becomes: "if at == 0 || at > now+map[bool]store.Time{true: 500_000}[planted] {",
+		why:     "a schedule starts a run half a second early",
+	},
+	{
+		name: "untold", file: "internal/entity/planner/planner.go", breaks: "21",
+		text: "r.note(Decision{From: at, To: last, Count: count, At: now, Reason: reason}, w)",
+		becomes: "if !planted {\n" +
+			"\t\tr.note(Decision{From: at, To: last, Count: count, At: now, Reason: reason}, w)\n\t}",
+		why: "a schedule does not record which instants it skips",
+	},
+	{
+		name: "no-key-rate", file: "internal/entity/queue/rate.go", breaks: "30",
+		text:    `if s.RatePerKey == 0 || k.name == "" {`,
+		becomes: `if s.RatePerKey == 0 || k.name == "" || planted {`,
+		why:     "the rate of a key is ignored",
+	},
+	{
+		name: "cost-of-one", file: "internal/entity/queue/rate.go", breaks: "30",
+		text:    "c.counted += units\n",
+		becomes: "if planted {\n\t\tunits = min(units, 1)\n\t}\n\tc.counted += units\n",
+		why:     "each permit costs one unit of a rate",
 	},
 }

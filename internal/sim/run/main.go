@@ -5,7 +5,8 @@
 //	go run ./internal/sim/run --seed 17 --shrink
 //
 // It prints each promise that was broken, and how often each rare situation was reached. The
-// exit code is 1 if a promise was broken, and 2 if the worlds could not be executed.
+// exit code is 1 if a promise was broken, or 2,000 worlds and more have not reached one of the
+// situations that they must reach, and 2 if the worlds could not be executed.
 package main
 
 import (
@@ -103,6 +104,10 @@ func run(seeds string, trace, shrink bool, overlay string) error {
 	}
 	fmt.Printf("%d worlds, %s in them, took %s; %d broke a promise\n", last-first+1, lasted.Round(time.Second),
 		time.Since(begun).Round(time.Millisecond), len(broken))
+	if missing := sim.Unreached(reached); last-first+1 >= sim.Soaks && len(missing) > 0 {
+		fmt.Printf("never reached: %s\n", strings.Join(missing, "; "))
+		return errBroken
+	}
 	if len(broken) == 0 {
 		return nil
 	}

@@ -245,6 +245,14 @@ func Leases(answer []byte) ([]store.Acquired, error) {
 	return l.Leases, err
 }
 
+// Released returns the leases of a request to Release that was carried out.
+func Released(request, answer []byte) (released []store.Lease) {
+	if response(answer, &nothing{}) != nil || Decode(request[1:], &released) != nil {
+		return nil
+	}
+	return released
+}
+
 // Applied returns the commands of a request to Apply, and the answers to them; of an error none.
 func Applied(request, answer []byte) (commands []store.Command, answers []store.Answer) {
 	if answers = Answers(answer); len(answers) > 0 && Decode(request[1:], &commands) != nil {

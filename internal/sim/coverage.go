@@ -1,0 +1,42 @@
+package sim
+
+import "slices"
+
+// rare are the situations that a soak must reach: what was never there was never tried. Each is a
+// count of Result.Reached.
+var rare = []string{
+	// Faults at the store, and what they lead to.
+	"answer lost: Acquire", "answer lost: Apply", "answer lost: Claim", "answer lost: Commit", "answer lost: Load",
+	"answer lost: Register", "answer lost: Release", "answer lost: Renew",
+	"batch repeated", "hint lost", "item repeated", "message cut", "node died", "request lost", "turn fenced",
+	"fault away", "fault cut", "fault deploy", "fault drift", "fault freeze", "fault hints", "fault jump", "fault kill",
+	"fault linger", "fault lose", "fault mute", "fault slow", "fault stop", "fault storelag", "fault unheard",
+	// Ownership.
+	"body executed again", "body killed its node", "run stalled: poison", "run taken over from a body on a queue",
+	"stopped and gave back", "takeover", "takeover in the middle of an undo",
+	// Runs.
+	"begin of a run that was delayed", "branch won", "cancelled at rest, owing",
+	"child cancelled at the end of its parent",
+	"effect undone at the end of a run", "later version", "loop pruned", "message selected",
+	"run cancelled", "run deleted", "run failed", "run swept", "turn still ready", "turn still ready at the end", "undone",
+	"wait ended by its time",
+	// Operators.
+	"act cancel done", "act delete done", "act edit done", "act fork done", "act nudge done", "act pause done",
+	"act retry done", "act rewind done", "act set queue done", "act terminate done", "act trigger done",
+	"history changed by an operator", "history changed after a loop was pruned", "item returned", "result edited",
+	// What is sent.
+	"act publish done", "act send done", "act update done", "dead letter", "message consumed without an entry of its own",
+	// Queues and schedules.
+	"instants a later instant took its place", "instants a run of the schedule had not ended",
+	"instants it came too late for the catch-up window", "instants the schedule was paused", "queue is full",
+	"queue of runs is full", "rate is used up", "run of a schedule", "schedule was paused",
+}
+
+// Unreached returns the situations that a soak must reach and that were not. reached are counts of
+// Result.Reached, added.
+func Unreached(reached map[string]int) []string {
+	return slices.DeleteFunc(slices.Clone(rare), func(s string) bool { return reached[s] > 0 })
+}
+
+// Soaks is how many worlds reach every one of them, if all is well.
+const Soaks = 2_000
