@@ -91,3 +91,37 @@ func ExampleStream_Emit() {
 	// 3 forty
 	// 4 two
 }
+
+// A stream without an end keeps its newest items. A reader that was away for longer is told
+// how many it has missed.
+func ExampleKeep() {
+	ticks := stet.Stream[int]("ticks")
+	count := stet.Define("count", func(ctx stet.Context, to int) (int, error) {
+		for i := range to {
+			if err := ticks.Append(ctx, i+1, stet.Keep(2)); err != nil {
+				return i, err
+			}
+		}
+		return to, nil
+	})
+	engine, stop := background(count)
+	defer stop()
+	ctx := context.Background()
+
+	run, err := count.Start(ctx, engine, 100)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.Wait(ctx))
+	items, err := ticks.Items(ctx, engine, run.ID(), 10, 0) // after the tenth
+	for _, item := range items {
+		fmt.Println(item.Position, item.Value, "missed before it:", item.Skipped)
+	}
+	fmt.Println(err)
+	// Output:
+	// 100 <nil>
+	// 99 99 missed before it: 88
+	// 100 100 missed before it: 0
+	// <nil>
+}

@@ -27,15 +27,44 @@ type Stream[T any] string
 // Append adds an item. It is part of the commit that records what led to it:
 // readers never see what a crash takes back, and a replay appends nothing again.
 // It waits for nothing, makes no entry (but one before the first completion of the
-// run), and works in a cancelled branch. Errors: ErrTooLarge and those of
-// encoding.
-func (s Stream[T]) Append(ctx Context, item T) error {
+// run), and works in a cancelled branch. Errors: ErrTooLarge, ErrInvalid for a bad Keep,
+// and those of encoding.
+func (s Stream[T]) Append(ctx Context, item T, opts ...AppendOption) error {
 	ctx.mustBeGiven()
+	keep, err := keepOf(opts)
+	if err != nil {
+		return s.error(err)
+	}
 	data, err := ctx.env.engine.codecs.encode(item)
 	if err != nil {
 		return fmt.Errorf("stream %q: %w: %w", string(s), err, ErrInvalid)
 	}
-	return ctx.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data))
+	return ctx.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data, keep))
+}
+
+// AppendOption is an option of Stream.Append and Stream.Emit: a Keep.
+type AppendOption interface{ applyAppend(*appendOptions) }
+
+type appendOptions struct{ keep Keep }
+
+// Keep bounds a stream: with the item that is added it has that many of the newest ones, and
+// those before are dropped for good, marks too. Positions stay as they are, so readers know
+// what they have missed (StreamItem.Skipped). It is said with each item, and counts from the
+// next item on that says it. 0 and None: all.
+type Keep int64
+
+func (k Keep) applyAppend(o *appendOptions) { o.keep = k }
+
+// keepOf returns how many items a stream keeps, 0 for all.
+func keepOf(opts []AppendOption) (int64, error) {
+	var o appendOptions
+	for _, opt := range opts {
+		opt.applyAppend(&o)
+	}
+	if o.keep < None {
+		return 0, fmt.Errorf("expected to Keep 1 or more items, or None, found %d: %w", o.keep, ErrInvalid)
+	}
+	return int64(max(o.keep, 0)), nil
 }
 
 // Emit adds an item from the body of a step, whose context ctx is: tokens of an answer,
@@ -49,12 +78,16 @@ func (s Stream[T]) Append(ctx Context, item T) error {
 // is the cause then. It may be called concurrently while the body executes. ErrInvalid: ctx
 // is of no step, of one in a transaction (which a crash takes back), or of one that has
 // ended. ErrTooLarge and those of encoding: as of Append.
-func (s Stream[T]) Emit(ctx context.Context, item T) error {
-	return s.error(s.emit(ctx, item))
+func (s Stream[T]) Emit(ctx context.Context, item T, opts ...AppendOption) error {
+	return s.error(s.emit(ctx, item, opts))
 }
 
-func (s Stream[T]) emit(ctx context.Context, item T) error {
+func (s Stream[T]) emit(ctx context.Context, item T, opts []AppendOption) error {
 	if err := checkName("stream", string(s)); err != nil {
+		return err
+	}
+	keep, err := keepOf(opts)
+	if err != nil {
 		return err
 	}
 	e := EngineOf(ctx)
@@ -74,7 +107,8 @@ func (s Stream[T]) emit(ctx context.Context, item T) error {
 		return fmt.Errorf("an item has %d bytes, more than the limit of %d: store it elsewhere and emit a reference: %w",
 			len(data), e.limits.Value, ErrTooLarge)
 	}
-	if err = steps.AttemptOf(ctx).Emit(ctx, string(s), data); errors.Is(err, steps.ErrEnded) {
+	err = steps.AttemptOf(ctx).Emit(ctx, steps.Emitted{Stream: string(s), Value: data, Keep: keep})
+	if errors.Is(err, steps.ErrEnded) {
 		return fmt.Errorf("%w: %w", err, ErrInvalid)
 	}
 	return err
@@ -92,6 +126,9 @@ func (s Stream[T]) error(err error) error {
 type StreamItem[T any] struct {
 	Position int64 // from 1
 	At       time.Time
+	// Skipped is how many items the reader has missed right before this one: the stream keeps
+	// only the newest (Keep), and they were dropped.
+	Skipped int64
 	// Location and Attempt say which step has emitted the item, and in which of its attempts,
 	// from 1; "" and 0: it was appended by the code.
 	Location string
@@ -107,7 +144,7 @@ type StreamItem[T any] struct {
 	Value   T
 }
 
-// Items returns items of a run's stream after a position, 0 for all, in their
+// Items returns items of a run's stream after a position, 0 for all that are kept, in their
 // order: at most limit of them, 100 for 0, and not more than about 4 MiB. An empty
 // answer says that there are none yet. Errors: ErrNotFound if there is no run with
 // the ID, ErrInvalid for bad numbers, and those of decoding and of the store.
@@ -147,7 +184,7 @@ func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int6
 
 func decodeItem[T any](raw *StreamItem[RawValue]) (StreamItem[T], error) {
 	item := StreamItem[T]{
-		Position: raw.Position, At: raw.At, Rewound: raw.Rewound,
+		Position: raw.Position, At: raw.At, Skipped: raw.Skipped, Rewound: raw.Rewound,
 		Location: raw.Location, Attempt: raw.Attempt, Again: raw.Again,
 	}
 	err := raw.Value.Decode(&item.Value)
@@ -208,6 +245,9 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]StreamItem[R
 			items[i].Location, items[i].Attempt, items[i].Again = by.Location, by.Attempt, by.Again
 			items[i].Value.data = by.Value
 		}
+	}
+	if len(items) > 0 {
+		items[0].Skipped = items[0].Position - q.After - 1
 	}
 	return items, nil
 }

@@ -97,8 +97,10 @@ type Feed struct {
 	// Last is the position of the stream's last item, or how often the value was
 	// set.
 	Last int64
-	At   time.Time // of the last change
-	Size int       // of the stored value in bytes; 0 for a stream
+	// Dropped is how many items of the stream, its first ones, were dropped (Keep).
+	Dropped int64
+	At      time.Time // of the last change
+	Size    int       // of the stored value in bytes; 0 for a stream
 
 	content RawValue
 }
@@ -121,7 +123,7 @@ func (r Runs) Feeds(ctx context.Context, runID string) ([]Feed, error) {
 	feeds := make([]Feed, len(stored))
 	for i := range stored {
 		s := &stored[i]
-		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, At: s.At.Time(), Size: s.Size,
+		feeds[i] = Feed{Name: s.Name, Stream: s.Stream, Last: s.Last, Dropped: s.Dropped, At: s.At.Time(), Size: s.Size,
 			content: RawValue{s.Value, r.engine.codecs}}
 	}
 	return feeds, nil

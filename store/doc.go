@@ -137,8 +137,9 @@
 // repeat of the batch they are like commands (law 9).
 //
 // Law 16. A turn's appends get the positions after the last one of their stream, in their
-// order. A value that a turn sets counts one more than before. Feeds and tags belong to
-// the run, whatever its incarnation.
+// order. One with a Keep drops the items at its position minus Keep and before; positions
+// stay. A value that a turn sets counts one more than before. Feeds and tags belong to the
+// run, whatever its incarnation.
 //
 // Law 18. A run that is Paused is claimed only for an unexamined verb, never by a command.
 //   - A Paused run, and a run with an unexamined Pause, is claimed at rest: it keeps its

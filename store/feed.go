@@ -26,6 +26,9 @@ type Setting struct {
 type Append struct {
 	Name  string // 1 to MaxName bytes
 	Value []byte // nil: no value
+	// Keep drops the items of the stream that stand Keep or more before this one, marks too;
+	// 0: none.
+	Keep int64
 }
 
 // Feed is a named value or a stream that a run shows to readers outside.
@@ -35,10 +38,13 @@ type Feed struct {
 	Name   string
 	// Last is the position of the stream's last item, or the number of times the value was
 	// set. It only grows.
-	Last  int64
-	At    Time   // of the last change
-	Size  int    // of the value in bytes; 0 for a stream
-	Value []byte // of a value, if the query requests it; nil: no value
+	Last int64
+	// Dropped is the position of the stream's last item that was dropped (Append.Keep): the
+	// items from 1 to it are gone. 0: none, or a value.
+	Dropped int64
+	At      Time   // of the last change
+	Size    int    // of the value in bytes; 0 for a stream
+	Value   []byte // of a value, if the query requests it; nil: no value
 }
 
 // FeedQuery selects feeds.
@@ -50,7 +56,7 @@ type FeedQuery struct {
 
 // StreamItem is one item of a stream.
 type StreamItem struct {
-	Pos int64 // from 1, without gaps
+	Pos int64 // from 1, without gaps behind those that were dropped
 	At  Time
 	// Rewound marks the place at which the run was rewound: the items before it stay, and
 	// those after it may repeat some of them. It has no value.

@@ -247,6 +247,10 @@ func (t *Turn) checkFeeds() error {
 		names[name] = true
 	}
 	for i := range t.Appends {
+		if t.Appends[i].Keep < 0 {
+			return invalid("turn of run number %d: expected to keep 0 or more items of stream %q, found %d",
+				t.Run, t.Appends[i].Name, t.Appends[i].Keep)
+		}
 		if err := checkText("name of a stream", t.Appends[i].Name, MaxName, false); err != nil {
 			return err
 		}

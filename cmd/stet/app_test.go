@@ -143,6 +143,15 @@ var (
 			return errors.New("interrupted")
 		}, stet.Retry{First: time.Millisecond})
 	})
+	// forgets keeps the newest two of its lines.
+	forgets = stet.Define("forgets", func(ctx stet.Context, n int) (int, error) {
+		for i := range n {
+			if err := stet.Stream[int]("lines").Append(ctx, i, stet.Keep(2)); err != nil {
+				return i, err
+			}
+		}
+		return n, nil
+	})
 	// edited names its step as the environment says, so that another start of the
 	// application is another version of the code.
 	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
@@ -331,7 +340,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
-			approval, careful, stubborn, listener, hangs, lookout, speaks, trip,
+			approval, careful, stubborn, listener, hangs, lookout, speaks, forgets, trip,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before

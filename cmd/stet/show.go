@@ -189,13 +189,15 @@ type streamView struct {
 	Name string    `json:"name"`
 	At   time.Time `json:"at"`   // of the last item
 	Last int64     `json:"last"` // position
+	// Dropped is how many items, the first ones, are gone.
+	Dropped int64 `json:"dropped,omitempty"`
 }
 
 func viewFeeds(feeds []store.Feed) (values []valueView, streams []streamView) {
 	for i := range feeds {
 		f := &feeds[i]
 		if f.Stream {
-			streams = append(streams, streamView{f.Name, f.At.Time(), f.Last})
+			streams = append(streams, streamView{f.Name, f.At.Time(), f.Last, f.Dropped})
 		} else {
 			values = append(values, valueView{f.Name, f.At.Time(), f.Last, api.Value(f.Value)})
 		}
@@ -372,7 +374,11 @@ func (it *story) facts(width int) *grid {
 	fact("policy", info.Policy.String())
 	for i := range it.feeds {
 		if f := &it.feeds[i]; f.Stream {
-			fact("stream", printable(fmt.Sprintf("%s, %d items, the last one %s", f.Name, f.Last, moment(f.At))))
+			kept := ""
+			if f.Dropped > 0 {
+				kept = fmt.Sprintf(", of which the newest %d are kept", f.Last-f.Dropped)
+			}
+			fact("stream", printable(fmt.Sprintf("%s, %d items%s, the last one %s", f.Name, f.Last, kept, moment(f.At))))
 		} else {
 			fact("value", printable(f.Name)+" "+short(string(api.Value(f.Value)), width)+", set "+moment(f.At))
 		}

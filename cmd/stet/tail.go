@@ -31,8 +31,9 @@ func (rc runCommands) tailCommand() *cobra.Command {
 		Short: "print the items of a run's stream, and follow it",
 		Long: `Prints the items of a stream, one per line as JSON, and follows it until the run has
 ended. With --output json each line has the position and the time too; --after
-continues behind a position. If the run was rewound, or a step that has emitted items
-is executed again, standard error says where.
+continues behind a position. If the run was rewound, a step that has emitted items is
+executed again, or the stream keeps only its newest items and others are gone, standard
+error says where.
 
 With --value the name is that of a value: its content is printed, and again
 whenever it has changed.`,
@@ -65,6 +66,7 @@ whenever it has changed.`,
 type itemView struct {
 	Position int64           `json:"position"`
 	At       time.Time       `json:"at"`
+	Skipped  int64           `json:"skipped,omitempty"` // items before it that are gone
 	Rewound  bool            `json:"rewound,omitempty"`
 	Location string          `json:"location,omitempty"` // of the step whose body has emitted it
 	Attempt  int             `json:"attempt,omitempty"`
@@ -171,9 +173,13 @@ func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
 	if err := item.Value.Decode(&value); err != nil {
 		return fmt.Errorf("item %d: %w", item.Position, err)
 	}
+	if item.Skipped > 0 && rc.output != formJSON {
+		rc.say("%d items before position %d are gone: the stream keeps only its newest", item.Skipped, item.Position)
+	}
 	switch {
 	case rc.output == formJSON:
-		return rc.json(itemView{item.Position, item.At, item.Rewound, item.Location, item.Attempt, item.Again, value})
+		return rc.json(itemView{item.Position, item.At, item.Skipped, item.Rewound, item.Location, item.Attempt,
+			item.Again, value})
 	case item.Again:
 		rc.say("step %s is executed again at %s (attempt %d): what it said before may come again",
 			printable(item.Location), item.At.Format(time.RFC3339), item.Attempt)

@@ -176,7 +176,7 @@ func (x *execution) show(b *Branch, text string) {
 		d.said[place]++
 		text = fmt.Sprintf("%s (%d)", place, d.said[place])
 		d.shown = append(d.shown, sight{seq: x.seen.run.j.Seq(), text: text})
-		if err := errors.Join(b.Append(at("log"), []byte(text)), b.Set(at("last"), []byte(text))); err != nil {
+		if err := errors.Join(b.Append(at("log"), []byte(text), 0), b.Set(at("last"), []byte(text))); err != nil {
 			panic(err)
 		}
 	}

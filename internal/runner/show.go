@@ -59,8 +59,9 @@ func (b *Branch) Set(call Call, value []byte) error {
 	return nil
 }
 
-// Append adds an item to a stream. Errors are those of Set.
-func (b *Branch) Append(call Call, value []byte) error {
+// Append adds an item to a stream, which keeps the newest items, or all for 0. Errors are
+// those of Set.
+func (b *Branch) Append(call Call, value []byte, keep int64) error {
 	if err := b.mayShow(call, "item of stream", value); err != nil || b.said() {
 		return err
 	}
@@ -73,7 +74,7 @@ func (b *Branch) Append(call Call, value []byte) error {
 			Loc: string(shownLocation), Kind: store.KindShown, State: store.Done, Started: r.j.Now(), Ended: r.j.Now(),
 		})
 	}
-	r.j.Log.Append(call.Name, value)
+	r.j.Log.Append(store.Append{Name: call.Name, Value: value, Keep: keep})
 	b.bound()
 	return nil
 }

@@ -76,7 +76,7 @@ func TestNothingIsShownTwiceOrLost(t *testing.T) {
 
 // shows asks for what a run says and fails its test if it may not.
 func shows(b *Branch, stream, text string) {
-	if err := b.Append(at(stream), []byte(text)); err != nil {
+	if err := b.Append(at(stream), []byte(text), 0); err != nil {
 		panic(err)
 	}
 }
@@ -131,7 +131,7 @@ func TestWhatIsTooLargeIsNotShown(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
 		large := make([]byte, 11)
 		var codes []string
-		for _, err := range []error{b.Set(at("v"), large), b.Append(at("s"), large), b.Set(at("v"), large[:10])} {
+		for _, err := range []error{b.Set(at("v"), large), b.Append(at("s"), large, 0), b.Set(at("v"), large[:10])} {
 			var f *stored.Failure
 			if errors.As(err, &f) {
 				codes = append(codes, f.Code)

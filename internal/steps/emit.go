@@ -23,6 +23,7 @@ const (
 type Emitted struct {
 	Stream string
 	Value  []byte
+	Keep   int64 // how many of the newest items the stream keeps; 0: all
 }
 
 // Emission is a part of what an attempt has emitted, in its order.
@@ -49,7 +50,7 @@ type emitter struct {
 
 // Emit adds an item to a stream of the run. It waits while as much as fits is on its way
 // to the store, until ctx or the attempt ends. ErrEnded: it has.
-func (a *Attempt) Emit(ctx context.Context, stream string, item []byte) error {
+func (a *Attempt) Emit(ctx context.Context, item Emitted) error {
 	e := a.emits()
 	if e == nil {
 		return ErrEnded
@@ -57,7 +58,7 @@ func (a *Attempt) Emit(ctx context.Context, stream string, item []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for {
-		switch cost := len(item) + emitCosts; {
+		switch cost := len(item.Value) + emitCosts; {
 		case e.closed:
 			return ErrEnded
 		case ctx.Err() != nil:
@@ -65,7 +66,7 @@ func (a *Attempt) Emit(ctx context.Context, stream string, item []byte) error {
 		case a.ctx.Err() != nil:
 			return context.Cause(a.ctx)
 		case e.size == 0 || e.size+cost <= emitBytes:
-			e.items = append(e.items, Emitted{stream, item})
+			e.items = append(e.items, item)
 			e.size += cost
 			if e.due == nil {
 				e.due = time.AfterFunc(emitAfter, e.expire)

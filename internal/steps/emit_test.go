@@ -30,7 +30,7 @@ func TestItemsAreDeliveredSoon(t *testing.T) {
 		env.Pool.Start(r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
 			late = steps.AttemptOf(ctx)
 			for _, item := range []string{"a", "b", "c", "d"} {
-				if err := late.Emit(ctx, "s", []byte(item)); err != nil {
+				if err := late.Emit(ctx, steps.Emitted{Stream: "s", Value: []byte(item)}); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(30 * time.Millisecond)
@@ -58,7 +58,7 @@ func TestItemsAreDeliveredSoon(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		r.one(t)
-		if err := late.Emit(t.Context(), "s", nil); !errors.Is(err, steps.ErrEnded) || len(r.taken()) > 0 {
+		if err := late.Emit(t.Context(), steps.Emitted{Stream: "s"}); !errors.Is(err, steps.ErrEnded) || len(r.taken()) > 0 {
 			t.Errorf("after its end: %v", err)
 		}
 	})
@@ -74,10 +74,10 @@ func TestEmitWaitsForRoom(t *testing.T) {
 		var last error
 		a := r.attempt(env, nil, func(c context.Context, _ *runner.Body) runner.BodyResult {
 			for ; last == nil; count++ {
-				last = steps.AttemptOf(c).Emit(ctx, "s", kib)
+				last = steps.AttemptOf(c).Emit(ctx, steps.Emitted{Stream: "s", Value: kib})
 			}
 			<-c.Done()
-			if err := steps.AttemptOf(c).Emit(t.Context(), "s", kib); err == nil {
+			if err := steps.AttemptOf(c).Emit(t.Context(), steps.Emitted{Stream: "s", Value: kib}); err == nil {
 				t.Error("its context has ended, and it emits")
 			}
 			return runner.BodyResult{}

@@ -31,6 +31,7 @@ var (
 	never  = stet.Message[string]("never")
 	double = stet.Update[int, int]("double")
 	lines  = stet.Stream[string]("lines")
+	newest = stet.Stream[string]("newest")
 	last   = stet.Value[string]("last")
 )
 
@@ -239,7 +240,7 @@ var scenarios = append(entityScenarios, []scenario{
 		workflows: func(*stet.Engine) []stet.Definition {
 			return define("shows", func(ctx stet.Context, _ string) (string, error) {
 				for _, text := range []string{"a", "b", "c"} {
-					if err := lines.Append(ctx, text); err != nil {
+					if err := errors.Join(lines.Append(ctx, text), newest.Append(ctx, text, stet.Keep(2))); err != nil {
 						return "", err
 					}
 					if err := errors.Join(last.Set(ctx, text), stet.SetTags(ctx, stet.Tags{"at": text})); err != nil {
@@ -264,6 +265,10 @@ var scenarios = append(entityScenarios, []scenario{
 			value, _, err := last.Get(ctx, e, id)
 			if !slices.Equal(got, []string{"a", "b", "c"}) || value != "c" {
 				return fmt.Errorf("the stream holds %q, the value is %q: %w", got, value, err)
+			}
+			few, err := newest.Items(ctx, e, id, 0, 0)
+			if err == nil && (len(few) != 2 || few[0].Value != "b" || few[0].Skipped != 1 || few[1].Value != "c") {
+				return fmt.Errorf("a stream that keeps two items holds %+v", few)
 			}
 			return err
 		},

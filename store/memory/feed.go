@@ -36,7 +36,12 @@ func (r *run) publish(t *store.Turn, now store.Time) {
 		}
 	}
 	for i := range t.Appends {
-		r.feed(feedKey{true, t.Appends[i].Name}).add(store.StreamItem{At: now, Value: bytes.Clone(t.Appends[i].Value)})
+		a := &t.Appends[i]
+		f := r.feed(feedKey{true, a.Name})
+		f.add(store.StreamItem{At: now, Value: bytes.Clone(a.Value)})
+		if a.Keep > 0 {
+			f.drop(f.Last - a.Keep)
+		}
 	}
 	if len(t.Tags) > 0 {
 		r.Tags = store.MergeTags(r.Tags, t.Tags)
@@ -56,6 +61,14 @@ func (f *feed) add(it store.StreamItem) {
 	f.Last++
 	f.At, it.Pos = it.At, f.Last
 	f.items = append(f.items, it)
+}
+
+// drop removes the items up to a position.
+func (f *feed) drop(to int64) {
+	if to > f.Dropped {
+		f.items = slices.Clone(f.items[to-f.Dropped:])
+		f.Dropped = to
+	}
 }
 
 // abandon answers the updates that have no answer.

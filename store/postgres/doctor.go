@@ -49,10 +49,12 @@ var checks = []check{
 				SELECT 1 FROM stet.tags t WHERE k.run_no=t.tagged AND k.key=t.key AND k.value=t.value))`},
 	{"values and streams belong to a run", `SELECT count(*) FROM stet.feeds f
 		WHERE NOT EXISTS (SELECT 1 FROM stet.runs r WHERE r.run_no=f.run_no)`},
-	{"streams have no gap", `SELECT (SELECT count(*) FROM stet.feeds f WHERE stream AND f.last<>
-		(SELECT count(*) FROM stet.streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos BETWEEN 1 AND f.last))
+	{"streams have no gap", `SELECT (SELECT count(*) FROM stet.feeds f WHERE stream AND f.last-f.dropped<>
+		(SELECT count(*) FROM stet.streams s
+			WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos>f.dropped AND s.pos<=f.last))
 		+ (SELECT count(*) FROM stet.streams s WHERE NOT EXISTS (
-			SELECT 1 FROM stet.feeds f WHERE f.run_no=s.run_no AND f.stream AND f.name=s.name AND s.pos<=f.last))`},
+			SELECT 1 FROM stet.feeds f
+			WHERE f.run_no=s.run_no AND f.stream AND f.name=s.name AND s.pos>f.dropped AND s.pos<=f.last))`},
 }
 
 // snapshotLimit is how long somebody's transaction may be open before Doctor names it. Claims

@@ -14,12 +14,12 @@ func (s *Store) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, err
 	}
 	var feeds []store.Feed
 	err := s.single(ctx, "read feeds", func(t *tx) error {
-		return t.each("SELECT f.run_no, f.stream, f.name, f.last, f.at, coalesce(length(f.val), 0), "+value+`
+		return t.each("SELECT f.run_no, f.stream, f.name, f.last, f.dropped, f.at, coalesce(length(f.val), 0), "+value+`
 			FROM stet.feeds f
 			WHERE f.run_no = ANY($1::bigint[]) AND ($2::text='' OR f.name=$2::text) ORDER BY f.run_no, f.stream, f.name`,
 			[]any{numbers(q.Runs), name(q.Name)}, func(scan func(...any) error) error {
 				var f store.Feed
-				err := scan((*int64)(&f.Run), &f.Stream, &f.Name, &f.Last, (*int64)(&f.At), &f.Size, &f.Value)
+				err := scan((*int64)(&f.Run), &f.Stream, &f.Name, &f.Last, &f.Dropped, (*int64)(&f.At), &f.Size, &f.Value)
 				feeds = append(feeds, f)
 				return err
 			})

@@ -61,7 +61,10 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	consumptions(t.Answers)
 	each(a, t.Values, func(v store.Setting) { a.text(v.Name, value(v.Value)) })
 	a.bool(t.Rewound)
-	each(a, t.Appends, func(v store.Append) { a.text(v.Name, value(v.Value)) })
+	each(a, t.Appends, func(v store.Append) {
+		a.text(v.Name, value(v.Value))
+		a.int(v.Keep)
+	})
 	each(a, t.Tags, func(p store.Pair) { a.text(p.Key, p.Value) })
 	a.items(t.Dead)
 	each(a, t.Refused, func(x store.Refusal) {

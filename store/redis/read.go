@@ -199,7 +199,14 @@ func (r *reader) feed(run store.RunNo, field, kept string) store.Feed {
 		return store.Feed{}
 	}
 	f := store.Feed{Run: run, Stream: field[0] == 's', Name: field[1:], Last: r.number(last),
-		At: store.Time(r.number(at)), Value: bytesOf(val)}
+		At: store.Time(r.number(at))}
+	if f.Stream {
+		if val != "" {
+			f.Dropped = r.number(val)
+		}
+		return f
+	}
+	f.Value = bytesOf(val)
 	f.Size = len(f.Value)
 	return f
 }

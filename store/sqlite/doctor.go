@@ -55,10 +55,10 @@ var checks = []check{
 		WHERE t.tagged=r.run_no AND t.key=k.value))`},
 	{"values and streams belong to a run", `SELECT count(*) FROM stet_feeds f
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=f.run_no)`},
-	{"streams have no gap", `SELECT (SELECT count(*) FROM stet_feeds f WHERE stream=1 AND f.last<>
-		(SELECT count(*) FROM stet_streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos BETWEEN 1 AND f.last))
+	{"streams have no gap", `SELECT (SELECT count(*) FROM stet_feeds f WHERE stream=1 AND f.last-f.dropped<>
+		(SELECT count(*) FROM stet_streams s WHERE s.run_no=f.run_no AND s.name=f.name AND s.pos>f.dropped AND s.pos<=f.last))
 		+ (SELECT count(*) FROM stet_streams s WHERE NOT EXISTS (SELECT 1 FROM stet_feeds f
-		WHERE f.run_no=s.run_no AND f.stream=1 AND f.name=s.name AND s.pos<=f.last))`},
+		WHERE f.run_no=s.run_no AND f.stream=1 AND f.name=s.name AND s.pos>f.dropped AND s.pos<=f.last))`},
 	{"ended runs owe no answer", `SELECT count(*) FROM stet_inbox i INDEXED BY stet_inbox_unanswered
 		JOIN stet_runs r ON r.run_no=i.run_no WHERE i.kind={update} AND i.verdict IS NULL AND r.status IN {ended}`},
 }

@@ -43,7 +43,7 @@ func (s *Store) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, err
 	if err != nil {
 		return nil, err
 	}
-	columns, condition, args := "run_no, stream, name, last, at, length(val)", "", []any{string(runs)}
+	columns, condition, args := "run_no, stream, name, last, dropped, at, length(val)", "", []any{string(runs)}
 	if q.Values {
 		columns += ", val"
 	}
@@ -57,9 +57,9 @@ func (s *Store) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, err
 			" ORDER BY run_no, stream, name",
 			args, func(r *sqlite3.Stmt) error {
 				f := store.Feed{Run: store.RunNo(r.ColumnInt64(0)), Stream: r.ColumnBool(1), Name: r.ColumnText(2),
-					Last: r.ColumnInt64(3), At: store.Time(r.ColumnInt64(4)), Size: r.ColumnInt(5)}
+					Last: r.ColumnInt64(3), Dropped: r.ColumnInt64(4), At: store.Time(r.ColumnInt64(5)), Size: r.ColumnInt(6)}
 				if q.Values {
-					f.Value = value(r, 6)
+					f.Value = value(r, 7)
 				}
 				feeds = append(feeds, f)
 				return nil

@@ -139,7 +139,8 @@ func (g *generator) shows(r *store.Run, t *store.Turn) {
 	}
 	if g.chance(4) {
 		for range g.IntN(4) {
-			t.Appends = append(t.Appends, store.Append{Name: pick(g, genFeeds), Value: g.value()})
+			t.Appends = append(t.Appends, store.Append{Name: pick(g, genFeeds), Value: g.value(),
+				Keep: int64(max(g.IntN(8)-4, 0))})
 		}
 		t.Rewound = g.chance(3)
 	}

@@ -76,6 +76,48 @@ var law16 = []testCase{
 			{Run: r.No, Stream: true, Name: "log", Last: 4, At: k.now()}, {Run: r.No, Stream: true, Name: "other", Last: 1, At: first},
 		})
 	}},
+	{"AStreamKeepsItsNewestItems", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		keep := func(n int64, name string, values ...string) []store.Append {
+			list := appends(name, values...)
+			for i := range list {
+				list[i].Keep = n
+			}
+			return list
+		}
+		show := func(list ...store.Append) {
+			o.batch(nil, shows(r, func(t *store.Turn) { t.Appends = list }))
+		}
+		dropped := func() (of []int64) {
+			for _, f := range k.feeds(r.No) {
+				of = append(of, f.Dropped)
+			}
+			return of
+		}
+		show(append(keep(3, "log", "a", "b", "c"), appends("other", "x")...)...)
+		k.equal("as many as are kept", texts(k.stream(r.No, "log", 0, 0)), "1=a 2=b 3=c")
+		show(keep(3, "log", "d", "e")...)
+		k.equal("more than are kept", texts(k.stream(r.No, "log", 0, 0)), "3=c 4=d 5=e")
+		k.equal("after what is gone", texts(k.stream(r.No, "log", 1, 2)), "3=c 4=d")
+		k.equal("after what is there", texts(k.stream(r.No, "log", 3, 0)), "4=d 5=e")
+		k.equal("what was dropped", dropped(), []int64{2, 0})
+		show(appends("log", "f", "g")...)
+		k.equal("without a bound", texts(k.stream(r.No, "log", 0, 0)), "3=c 4=d 5=e 6=f 7=g")
+		o.batch(nil, shows(r, func(t *store.Turn) { t.Rewound = true }))
+		k.equal("a mark is an item", texts(k.stream(r.No, "log", 6, 0)), "7=g 8=rewound")
+		show(append(append(keep(2, "log", "i"), keep(100, "log", "j")...), appends("log", "k")...)...)
+		k.equal("several bounds", texts(k.stream(r.No, "log", 0, 0)), "8=rewound 9=i 10=j 11=k")
+		k.unchanged("the repeat", func() { o.again() })
+		show(keep(1, "log", "l", "m")...)
+		k.equal("one", texts(k.stream(r.No, "log", 0, 0)), "13=m")
+		show(keep(1<<62, "log", "n")...)
+		k.equal("many", texts(k.stream(r.No, "log", 0, 0)), "13=m 14=n")
+		k.equal("the other stream", texts(k.stream(r.No, "other", 0, 0)), "1=x 2=rewound")
+		k.equal("what was dropped at the end", dropped(), []int64{12, 0})
+		feeds := k.feeds(r.No)
+		k.equal("the last position", feeds[0].Last, int64(14))
+	}},
 	{"ARepeatedBatchShowsNothingTwice", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
@@ -302,9 +344,12 @@ var law16 = []testCase{
 		}
 		k.unchanged("malformed input", func() {
 			for what, change := range map[string]func(*store.Turn){
-				"a value without a name":   func(t *store.Turn) { t.Values = []store.Setting{{}} },
-				"two values of one name":   func(t *store.Turn) { t.Values = []store.Setting{{Name: "v"}, {Name: "v"}} },
-				"a long name":              func(t *store.Turn) { t.Appends = appends(long, "x") },
+				"a value without a name": func(t *store.Turn) { t.Values = []store.Setting{{}} },
+				"two values of one name": func(t *store.Turn) { t.Values = []store.Setting{{Name: "v"}, {Name: "v"}} },
+				"a long name":            func(t *store.Turn) { t.Appends = appends(long, "x") },
+				"a bound below 0": func(t *store.Turn) {
+					t.Appends = []store.Append{{Name: "log", Keep: -1}}
+				},
 				"a stream without a name":  func(t *store.Turn) { t.Appends = appends("", "x") },
 				"a tag without a key":      func(t *store.Turn) { t.Tags = []store.Pair{{Value: "v"}} },
 				"a key with a space":       func(t *store.Turn) { t.Tags = []store.Pair{{Key: "a b", Value: "v"}} },

@@ -152,11 +152,13 @@ func (w *world) view(ctx context.Context, all bool) (err error) {
 }
 
 // ordinary reports whether an operation that changes consumed items, dead items or acts of a run changes the run's
-// other state too.
+// other state too. What is returned to a run that has ended goes from consumed to dead.
 func ordinary(o op) bool {
-	switch o.(type) {
+	switch o := o.(type) {
 	case *sweepOp, *discardOp, *repeatOp:
 		return false
+	case *commitOp:
+		return !slices.ContainsFunc(o.Turns, func(t store.Turn) bool { return len(t.Returned) > 0 })
 	}
 	return true
 }

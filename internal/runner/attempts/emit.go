@@ -4,12 +4,14 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/store"
 )
 
 // Emission is an item that a body adds to a stream of its run.
 type Emission struct {
 	Stream string
 	Value  []byte
+	Keep   int64 // how many of the newest items the stream keeps; 0: all
 }
 
 // emitting is to which streams the bodies of a step have emitted.
@@ -33,7 +35,7 @@ func (s *Steps) Emit(id int64, attempt int, items []Emission) {
 			if slices.Contains(o.emitted.all, it.Stream) {
 				mark := at
 				mark.Again = true
-				s.j.Log.Append(it.Stream, mark.Encode())
+				s.j.Log.Append(store.Append{Name: it.Stream, Value: mark.Encode()})
 			} else {
 				o.emitted.all = append(slices.Clone(o.emitted.all), it.Stream)
 				news = true
@@ -42,7 +44,7 @@ func (s *Steps) Emit(id int64, attempt int, items []Emission) {
 		}
 		item := at
 		item.Value = it.Value
-		s.j.Log.Append(it.Stream, item.Encode())
+		s.j.Log.Append(store.Append{Name: it.Stream, Value: item.Encode(), Keep: it.Keep})
 	}
 	if news {
 		o.writeProgress(0)

@@ -104,7 +104,7 @@ func TestUnsend(t *testing.T) {
 func TestFull(t *testing.T) {
 	for name, add := range map[string]func(l *turnlog.Log){
 		"entries": func(l *turnlog.Log) { l.Add(store.Entry{}); l.Add(store.Entry{}) },
-		"shown":   func(l *turnlog.Log) { l.Append("s", nil); l.Set("v", nil); l.Set("v", nil) },
+		"shown":   func(l *turnlog.Log) { l.Append(store.Append{Name: "s"}); l.Set("v", nil); l.Set("v", nil) },
 		"bytes":   func(l *turnlog.Log) { l.Add(store.Entry{Loc: "abc", Value: make([]byte, 7)}) },
 		"input":   func(l *turnlog.Log) { l.Send(store.Command{Start: &store.Start{Input: make([]byte, 10)}}) },
 		"event":   func(l *turnlog.Log) { l.SendLarge(store.Command{}, 10) },

@@ -52,9 +52,9 @@ func (l *Log) Set(name string, value []byte) {
 }
 
 // Append adds an item to a stream.
-func (s *shown) Append(name string, value []byte) {
-	s.appends = append(s.appends, store.Append{Name: name, Value: value})
-	s.size += len(value)
+func (s *shown) Append(a store.Append) {
+	s.appends = append(s.appends, a)
+	s.size += len(a.Value)
 }
 
 // WithTags returns the tags that the turn sets with others besides. A later one of a

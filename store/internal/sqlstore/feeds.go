@@ -59,8 +59,12 @@ func (b *Batch) appendItems(run int64, items []store.Append) error {
 		}
 		next[name] = last - count + 1
 	}
+	dropped := map[string]int64{} // up to which position, by stream
 	for i := range items {
 		a := &items[i]
+		if to := next[a.Name] - a.Keep; a.Keep > 0 && to > dropped[a.Name] {
+			dropped[a.Name] = to
+		}
 		if _, err := b.Rows.Exec(`INSERT INTO stet.streams (run_no, name, pos, at, rewound, val)
 			VALUES ($1,$2,$3,$4,false,$5)`,
 			run, a.Name, next[a.Name], b.Now, a.Value); err != nil {
@@ -68,5 +72,21 @@ func (b *Batch) appendItems(run int64, items []store.Append) error {
 		}
 		next[a.Name]++
 	}
+	for _, name := range slices.Sorted(maps.Keys(dropped)) {
+		if err := b.dropItems(run, name, dropped[name]); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// dropItems removes the items of a stream up to a position.
+func (b *Batch) dropItems(run int64, name string, to int64) error {
+	n, err := b.Rows.Exec(`UPDATE stet.feeds SET dropped=$1 WHERE run_no=$2 AND stream=true AND name=$3 AND dropped<$1`,
+		to, run, name)
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = b.Rows.Exec("DELETE FROM stet.streams WHERE run_no=$1 AND name=$2 AND pos<=$3", run, name, to)
+	return err
 }

@@ -176,6 +176,7 @@ CREATE TABLE stet.feeds (
 	stream boolean NOT NULL,
 	name   text COLLATE "C" NOT NULL,
 	last   bigint NOT NULL,
+	dropped bigint NOT NULL DEFAULT 0,
 	at     bigint NOT NULL,
 	val    bytea,
 	PRIMARY KEY (run_no, stream, name)

@@ -101,7 +101,7 @@ local function readTurn()
 	for i = 1, num() do t.answers[i] = { arg(), arg() } end
 	for i = 1, num() do t.values[i] = { arg(), arg() } end
 	t.rewound = flag()
-	for i = 1, num() do t.appends[i] = { arg(), arg() } end
+	for i = 1, num() do t.appends[i] = { arg(), arg(), num() } end
 	for i = 1, num() do t.tags[i] = { arg(), arg() } end
 	for i = 1, num() do t.dead[i] = arg() end
 	for i = 1, num() do t.refused[i] = { arg(), arg() } end
@@ -323,11 +323,17 @@ local function giveAgain(r, it, floor)
 	insert(r, it, floor, no, STATE.new, it.t)
 end
 
-local function addToStream(no, name, rewound, value)
-	call('RPUSH', T .. 's:' .. no .. ':' .. name, nowText .. rewound .. value)
-	local key = T .. 'f:' .. no
-	local last = string.match(call('HGET', key, 's' .. name) or '0;', '^(%d+);')
-	call('HSET', key, 's' .. name, dec(last + 1) .. ';' .. nowText .. ';')
+-- addToStream adds an item, and drops those that stand keep or more before it; 0: none.
+local function addToStream(no, name, rewound, value, keep)
+	local key, list = T .. 'f:' .. no, T .. 's:' .. no .. ':' .. name
+	call('RPUSH', list, nowText .. rewound .. value)
+	local last, dropped = string.match(call('HGET', key, 's' .. name) or '0;0;', '^(%d+);%d+;(%d*)')
+	last = last + 1
+	if keep > 0 and last - keep > (tonumber(dropped) or 0) then
+		call('LTRIM', list, dec(-keep), -1)
+		dropped = dec(last - keep)
+	end
+	call('HSET', key, 's' .. name, dec(last) .. ';' .. nowText .. ';' .. dropped)
 end
 
 -- publish writes the values, streams and tags of a turn, which readers see.
@@ -340,10 +346,10 @@ local function publish(t, r)
 	end
 	if t.rewound then
 		for _, name in ipairs(call('HKEYS', key)) do
-			if string.sub(name, 1, 1) == 's' then addToStream(r.no, string.sub(name, 2), 'r', '') end
+			if string.sub(name, 1, 1) == 's' then addToStream(r.no, string.sub(name, 2), 'r', '', 0) end
 		end
 	end
-	for i = 1, #t.appends do addToStream(r.no, t.appends[i][1], 'i', t.appends[i][2]) end
+	for i = 1, #t.appends do addToStream(r.no, t.appends[i][1], 'i', t.appends[i][2], t.appends[i][3]) end
 	if #t.tags == 0 then return end
 	local old, all, keys = {}, {}, {}
 	for tag in string.gmatch(call('HGET', T .. 'r:' .. r.no, 'tg') or '', '[^\n]+') do

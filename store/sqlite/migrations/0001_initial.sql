@@ -178,12 +178,14 @@ CREATE TABLE stet_tags (
 ) WITHOUT ROWID;
 
 -- stream: 0 a value, with val; 1 a stream, whose items are in stet_streams.
--- last: how often the value was set, or the position of the last item.
+-- last: how often the value was set, or the position of the last item; dropped: that of
+-- the last item that was dropped, 0: none.
 CREATE TABLE stet_feeds (
 	run_no INTEGER NOT NULL,
 	stream INTEGER NOT NULL,
 	name   TEXT NOT NULL,
 	last   INTEGER NOT NULL,
+	dropped INTEGER NOT NULL DEFAULT 0,
 	at     INTEGER NOT NULL,
 	val    BLOB,
 	PRIMARY KEY (run_no, stream, name)
