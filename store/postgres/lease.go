@@ -23,7 +23,11 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		return 0, err
 	}
 	if !n.Stopped && !n.Draining {
-		if at, done, err := s.heartbeat(ctx, &n, info); done || err != nil {
+		at, done, err := s.heartbeat(ctx, &n, info)
+		if done {
+			s.witnesses.keep(n.ID, n.Boot)
+		}
+		if done || err != nil {
 			return at, err
 		}
 	}
@@ -76,6 +80,11 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	})
 	if err == nil && news {
 		s.hint.notify(store.Change{Nodes: true}, 1)
+	}
+	if n.Stopped {
+		s.witnesses.end(n.ID, n.Boot)
+	} else if err == nil {
+		s.witnesses.keep(n.ID, n.Boot)
 	}
 	return at, err
 }
@@ -198,7 +207,13 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
 		// A lease may have been renewed while its lock was waited for, and time has
 		// passed: it is read again, and compared as it is then.
-		free := func(l *store.Lease) bool { return own(l) || l.Until <= now || s.ahead.Ended(l) }
+		dead, err := t.bury(&s.witnesses, shards)
+		if err != nil {
+			return err
+		}
+		free := func(l *store.Lease) bool {
+			return own(l) || l.Until <= now || s.ahead.Ended(l) || dead[bootKey{l.Node, l.Boot}]
+		}
 		leases, err := t.lockLeases(now, shards, free)
 		if err != nil {
 			return err

@@ -53,6 +53,8 @@ type Store struct {
 	beats   beats
 	ahead   storekit.AheadLeases
 
+	witnesses witnesses
+
 	committed, looked pulse // of commits; of claims
 
 	mu  sync.Mutex
@@ -73,6 +75,7 @@ type config struct {
 	pooled     bool
 	lossy      bool
 	turnByTurn bool          // every batch is written turn by turn
+	blind      bool          // no boot has a witness, in tests
 	kept       int           // keptBatches, but in tests
 	restAt     int64         // so many items that make no run ready are put to rest, see rest.go
 	idle       time.Duration // idleLimit, but in tests
@@ -95,7 +98,8 @@ func Schema(name string) Option { return func(c *config) { c.schema = name } }
 // 256. An existing store keeps its own, and Open ignores the option.
 func Slots(n int) Option { return func(c *config) { c.slots = n } }
 
-// Conns bounds the connections of the Store, besides the one that listens: from 2;
+// Conns bounds the connections of the Store, besides the one that listens and the one by which
+// the server knows that a node lives: from 2;
 // the default is 8. One of them is for group commits, and from 5 on one for leases
 // and heartbeats and one for claims; other acts wait for each other when all others are in
 // use.
@@ -169,6 +173,7 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	s.servers.sql, s.servers.log = s.sql, s.log
 	s.committed.others, s.looked.others = &s.beats, &s.beats
 	s.hint.init()
+	s.witnesses.s = s
 	pc, err := s.poolConfig(dsn)
 	return s, pc, err
 }
@@ -357,6 +362,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.hint.close()
+	s.witnesses.close()
 	for _, pool := range []*pgxpool.Pool{s.pool, s.commits, s.leasing, s.looking} {
 		if pool != nil {
 			pool.Close()

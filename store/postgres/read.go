@@ -47,8 +47,9 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 		})
 	})
 	for i := range d.Leases {
-		if l := &d.Leases[i]; s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) {
-			l.Until = d.Now
+		l := &d.Leases[i]
+		if s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) || s.witnesses.dead(l.Node, l.Boot) {
+			l.Until = min(l.Until, d.Now)
 		}
 	}
 	s.observe(d.Now)

@@ -11,6 +11,7 @@ CREATE TABLE stet.meta (
 
 -- A row is one life (boot) of a node that was registered. info: as JSON. listed: no later
 -- boot is registered.
+-- witness: when the server began on which a session of this boot holds its lock; NULL: none does.
 CREATE TABLE stet.nodes (
 	node     text COLLATE "C" NOT NULL,
 	boot     text COLLATE "C" NOT NULL,
@@ -18,6 +19,7 @@ CREATE TABLE stet.nodes (
 	draining boolean NOT NULL DEFAULT false,
 	info     bytea,
 	seen_at  bigint NOT NULL,
+	witness  timestamptz,
 	PRIMARY KEY (node, boot)
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
 

@@ -1,0 +1,263 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// The leases of these tests are for an hour: who takes one sooner knows by the witness that its
+// holder has died.
+
+// witnessOf waits until a node has a witness, and returns the number of its session.
+func witnessOf(t *testing.T, server *servers.Postgres, node string) (pid int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	soon(t, "a witness of "+node, func() bool {
+		err := conn.QueryRow(t.Context(), `SELECT k.pid FROM stet.nodes n, stet.meta m, pg_locks k
+			WHERE n.node=$1 AND m.key='id' AND n.witness=pg_postmaster_start_time() AND k.locktype='advisory'
+				AND (k.classid::bigint<<32)+k.objid::bigint=
+					hashtextextended('stet witness '||m.value||' '||n.node||' '||n.boot, 0)`, node).Scan(&pid)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// soon waits until something is so.
+func soon(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond) // nothing tells
+	defer tick.Stop()
+	for limit := time.Now().Add(time.Minute); !is(); <-tick.C {
+		if time.Now().After(limit) {
+			t.Fatalf("expected %s within a minute", what)
+		}
+	}
+}
+
+// heir registers a node that does not hold the shard.
+func heir(t *testing.T, s *postgres.Store, id string) *node {
+	t.Helper()
+	n := &node{s: s, node: store.Node{ID: id, Boot: id + "-1", Workflows: []string{"w"}}}
+	if _, err := s.Register(t.Context(), n.node); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// tries reports whether a node gets the shard.
+func (n *node) tries(t *testing.T) bool {
+	t.Helper()
+	got, _, err := n.s.Acquire(t.Context(), n.node, []store.Shard{shard}, ttl)
+	if errors.Is(err, store.ErrUnavailable) {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].Held {
+		n.leases = []store.Lease{got[0].Lease}
+	}
+	return got[0].Held
+}
+
+// A process that has died has no session any more. Its shards are taken at once, what it has
+// claimed is ready, and suspect.
+func TestADeadProcessHasNoWitness(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	a, b := open(t, server.DSN()), open(t, server.DSN())
+	first := takeAll(t, a, "a")
+	run := first.started(t, "r")
+	second := heir(t, b, "b")
+	witnessOf(t, server, "a")
+	if second.tries(t) {
+		t.Fatal("the shard of a living node was taken")
+	}
+	d, err := b.Describe(t.Context())
+	if err != nil || len(d.Leases) != 1 || d.Leases[0].Until <= d.Now {
+		t.Fatalf("the leases are %+v at %s: %v", d.Leases, d.Now, err)
+	}
+	heard := listen(t, b)
+	if err := a.Close(); err != nil { // its sessions end, as those of a process that was killed
+		t.Fatal(err)
+	}
+	<-heard // that the leases have ended
+	d, err = b.Describe(t.Context())
+	if err != nil || len(d.Leases) != 1 || d.Leases[0].Until > d.Now {
+		t.Errorf("then the leases are %+v at %s: %v", d.Leases, d.Now, err)
+	}
+	if !second.tries(t) {
+		t.Fatal("the shard of a dead node was not taken")
+	}
+	claims, err := b.Claim(t.Context(), store.ClaimRequest{Node: "b", Boot: "b-1", Leases: second.leases,
+		Workflows: []string{"w"}, Limit: 10})
+	if err != nil || len(claims.Runs) != 1 || claims.Runs[0].Run.No != run.No || claims.Runs[0].Run.Suspect != 1 {
+		t.Errorf("claimed %+v: %v", claims.Runs, err)
+	}
+}
+
+// A witness that is cut comes back, and nobody takes the shards of its node meanwhile.
+func TestAWitnessThatIsCutComesBack(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	a, b := open(t, server.DSN()), open(t, server.DSN())
+	first, second := takeAll(t, a, "a"), heir(t, b, "b")
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for i := range 10 {
+		pid := witnessOf(t, server, "a")
+		if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "another witness", func() bool {
+			if second.tries(t) {
+				t.Fatalf("cut %d: the shard of a living node was taken", i)
+			}
+			return witnessOf(t, server, "a") != pid
+		})
+	}
+	first.started(t, "r")
+}
+
+// A node that is cut off from the server is as one that has died. What it then writes is fenced.
+func TestANodeThatIsCutOffIsFenced(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	a, b := open(t, server.TCP(proxy.Addr())), open(t, server.DSN())
+	first, second := takeAll(t, a, "a"), heir(t, b, "b")
+	run := first.started(t, "r")
+	witnessOf(t, server, "a")
+	proxy.Refuse(true)
+	soon(t, "the shard", func() bool { return second.tries(t) })
+	proxy.Refuse(false)
+	soon(t, "a commit", func() bool {
+		result, err := a.Commit(t.Context(), first.batch([]*store.Turn{
+			{Run: run.No, Shard: shard, Entries: []store.Entry{done("a")}},
+		}))
+		if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+			first.no--
+			return false
+		}
+		if err != nil || result.Turns[0].Verdict != store.Fenced {
+			t.Fatalf("a commit under the former epoch: %+v, %v", result, err)
+		}
+		return true
+	})
+}
+
+// A server that has begun since knows nothing of its former sessions: leases count, until the
+// nodes have witnesses again.
+func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	a, b := open(t, server.DSN()), open(t, server.DSN())
+	takeAll(t, a, "a")
+	second := heir(t, b, "b")
+	witnessOf(t, server, "a")
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := witnessOf(t, server, "b") // it has looked since
+	for range 3 {                    // and looks again
+		conn, err := pgx.Connect(t.Context(), server.DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var then time.Time
+		if err := conn.QueryRow(t.Context(), "SELECT query_start FROM pg_stat_activity WHERE pid=$1", pid).
+			Scan(&then); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "another look", func() bool {
+			if second.tries(t) {
+				t.Fatal("the lease was taken, though nobody knows that its holder has died")
+			}
+			var now time.Time
+			if err := conn.QueryRow(t.Context(), "SELECT query_start FROM pg_stat_activity WHERE pid=$1", pid).
+				Scan(&now); err != nil {
+				t.Fatal(err)
+			}
+			return now.After(then)
+		})
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Behind a pooler no session belongs to a process: there are no witnesses, and leases count.
+func TestNoWitnessBehindAPooler(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	a, b := open(t, servers.NewPgBouncer(t, server)), open(t, server.DSN())
+	takeAll(t, a, "a")
+	second := heir(t, b, "b")
+	witnessOf(t, server, "b")
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if second.tries(t) {
+		t.Error("the lease was taken")
+	}
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var witnesses int
+	if err := conn.QueryRow(t.Context(), "SELECT count(witness) FROM stet.nodes WHERE node='a'").Scan(&witnesses); err != nil ||
+		witnesses != 0 {
+		t.Errorf("%d witnesses: %v", witnesses, err)
+	}
+}
+
+// A node that stops in an orderly way takes its witness along.
+func TestAStoppedNodeHasNoWitness(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	a := open(t, server.DSN())
+	n := heir(t, a, "a")
+	pid := witnessOf(t, server, "a")
+	n.node.Stopped = true
+	if _, err := a.Register(t.Context(), n.node); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	soon(t, fmt.Sprintf("session %d to end", pid), func() bool {
+		var there bool
+		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid=$1)", pid).
+			Scan(&there); err != nil {
+			t.Fatal(err)
+		}
+		return !there
+	})
+}
