@@ -7,7 +7,7 @@ package runner
 // there was one. What comes by the inbox goes before the timers, because it has lost
 // against an earlier deadline only if it is late; and ends of attempts come last.
 func (r *Interpreter) nextArrival() bool {
-	return r.loops.next() || r.sendings.Next() ||
+	return r.loops.next() || r.sends.Next() ||
 		r.promises.arrived.Next() || r.runs.Next() || r.topics.Next() || r.mail.next() || r.steps.NextGrant() ||
 		r.j.Timers.Next(r.j.Bound(), r.j.InboxAt()) ||
 		r.steps.NextEnd()
@@ -15,6 +15,6 @@ func (r *Interpreter) nextArrival() bool {
 
 // hasArrivals reports whether something has arrived that was not looked at.
 func (r *Interpreter) hasArrivals() bool {
-	return r.loops.entering.Len()+len(r.sendings)+len(r.promises.arrived)+r.runs.Arrived()+r.topics.Arrived()+
+	return r.loops.entering.Len()+r.sends.Arrived()+len(r.promises.arrived)+r.runs.Arrived()+r.topics.Arrived()+
 		r.mail.Unlooked()+r.steps.Arrived() > 0
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/runs"
 	"github.com/stet-run/stet/internal/runner/sched"
+	"github.com/stet-run/stet/internal/runner/sends"
 	"github.com/stet-run/stet/internal/runner/topics"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
@@ -88,7 +89,7 @@ type Interpreter struct {
 	root  *Branch // of the workflow's function
 
 	loops    loops
-	sendings journal.Lane // messages whose sending is a completion
+	sends    *sends.Sends
 	mail     receives
 	promises promises
 	updates  updates
@@ -167,6 +168,7 @@ func New(cfg Config) *Interpreter {
 		r.damaged("", err)
 	}
 	r.topics = topics.New(r.j)
+	r.sends = sends.New(r.j, cfg.Admit)
 	r.undo.open = func() []location.Loc { return append(r.steps.Owing(r.j.Pending()), r.runs.Owing()...) }
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter, cfg.First)
 	r.Deliver(cfg.Items...)

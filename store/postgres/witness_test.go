@@ -230,8 +230,8 @@ func TestNoWitnessBehindAPooler(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	var witnesses int
-	if err := conn.QueryRow(t.Context(), "SELECT count(witness) FROM stet.nodes WHERE node='a'").Scan(&witnesses); err != nil ||
-		witnesses != 0 {
+	err = conn.QueryRow(t.Context(), "SELECT count(witness) FROM stet.nodes WHERE node='a'").Scan(&witnesses)
+	if err != nil || witnesses != 0 {
 		t.Errorf("%d witnesses: %v", witnesses, err)
 	}
 }

@@ -108,7 +108,7 @@ func (s *Store) open(ctx context.Context) error {
 	f := r.tuple(m, 7)
 	schema, oldest := r.int(f[1]), r.int(f[2])
 	s.id, s.schema, s.slots, s.parts = r.text(f[0]), int(schema), int(r.int(f[3])), int(r.int(f[4]))
-	s.saw(r.int(f[5]), r.int(f[6]))
+	s.seen.saw(r.int(f[5]), r.int(f[6]))
 	switch {
 	case r.err != nil:
 		return r.err
@@ -145,7 +145,7 @@ func (s *Store) readNumbers(ctx context.Context) error {
 	var r reader
 	for _, m := range replies {
 		f := r.tuple(m, 2)
-		s.saw(r.int(f[0]), r.int(f[1]))
+		s.seen.saw(r.int(f[0]), r.int(f[1]))
 	}
 	return r.err
 }
@@ -192,9 +192,9 @@ func (s *Store) observe(now store.Time) store.Time {
 }
 
 // saw notes numbers of runs and items, without their slots.
-func (s *Store) saw(runs, items int64) {
-	raise(&s.seen.runs, runs)
-	raise(&s.seen.items, items)
+func (n *numbers) saw(runs, items int64) {
+	raise(&n.runs, runs)
+	raise(&n.items, items)
 }
 
 func raise(n *atomic.Int64, to int64) {
@@ -214,7 +214,7 @@ func (s *Store) reserve(use floors) floors {
 // sawAnswer notes the numbers of an answer.
 func (s *Store) sawAnswer(a *store.Answer) {
 	if s.parts > 1 {
-		s.saw(int64(a.Run.No)/int64(s.slots), int64(a.Item)/int64(s.slots))
+		s.seen.saw(int64(a.Run.No)/int64(s.slots), int64(a.Item)/int64(s.slots))
 	}
 }
 
