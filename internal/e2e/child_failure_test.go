@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"
@@ -159,5 +161,100 @@ func TestChildFailureIsChecked(t *testing.T) {
 		if !errors.Is(err, stet.ErrInvalid) {
 			t.Errorf("the start %d gives %v", i, err)
 		}
+	}
+}
+
+// TestRemovedChildThatFailsItsScope: Removed in the place of a child that fails its scope. While
+// the child works the run goes on without it, and the child's failure fails nothing any more.
+// Where the child has failed the scope in the recorded history, code without it does not fit:
+// the run stalls, and what was undone is not undone again.
+func TestRemovedChildThatFailsItsScope(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("failed=%t", failed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var undone atomic.Int64
+				kid := stet.Define("kid", func(ctx stet.Context, _ int) (int, error) {
+					if _, err := counter.Receive(ctx); err != nil {
+						return 0, err
+					}
+					return 0, errors.New("broken")
+				}, stet.FailScope)
+				ship := func(removed bool) *stet.Workflow[int, string] {
+					return stet.Define("ship", func(ctx stet.Context, _ int) (string, error) {
+						got, err := stet.Saga(ctx, "lorry", func(ctx stet.Context) (string, error) {
+							if _, err := say(ctx, "load", "lorry", stet.UndoDo(func(context.Context) error {
+								undone.Add(1)
+								return nil
+							})); err != nil {
+								return "", err
+							}
+							if removed {
+								stet.Removed(ctx, "kid")
+							} else if _, err := kid.Go(ctx, 1); err != nil {
+								return "", err
+							}
+							return word.Receive(ctx)
+						})
+						if err != nil {
+							got, err = "by train", nil
+						}
+						if _, again := word.Receive(ctx, stet.Named("end")); again != nil {
+							return "", again
+						}
+						return got, err
+					})
+				}
+				s := memory.New()
+				p := startProcess(t, s, stet.Config{Workflows: []stet.Definition{ship(false), kid}})
+				begin(t, p.Engine, ship(false), 1, stet.ID("r"))
+				time.Sleep(time.Minute)
+				page, _, err := p.Runs().List(t.Context(), store.Filter{Workflows: []string{"kid"}})
+				if err != nil || len(page) != 1 {
+					t.Fatal(page, err)
+				}
+				fail := func() {
+					t.Helper()
+					if err := counter.Send(t.Context(), p.Engine, page[0].ID, 1); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Minute)
+				}
+				if failed {
+					fail()
+				}
+				p.bury(t)
+
+				p = startProcess(t, s.Join(), stet.Config{Workflows: []stet.Definition{ship(true), kid}})
+				time.Sleep(time.Minute)
+				if !failed {
+					fail()
+				}
+				for _, text := range []string{"goods", "end"} {
+					if err := word.Send(t.Context(), p.Engine, "r", text); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				info, err := p.Runs().Info(t.Context(), "r")
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, wantUndone := store.Succeeded, int64(0)
+				if failed {
+					want, wantUndone = store.Stalled, 1
+				}
+				if info.Status != want || undone.Load() != wantUndone {
+					t.Errorf("it is %s: %s; undone %d times; want %s and %d", info.Status, info.Reason, undone.Load(), want,
+						wantUndone)
+				}
+				if failed && info.Cause != stet.CauseMismatch {
+					t.Errorf("it has stalled for %s", info.Cause)
+				}
+				if got, ok, err := ship(true).Handle(p.Engine, "r").Result(t.Context()); !failed && got != "goods" {
+					t.Errorf("it gave %q, %t, %v", got, ok, err)
+				}
+				p.bury(t)
+			})
+		})
 	}
 }
