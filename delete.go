@@ -188,6 +188,9 @@ func (r Runs) Deletions(ctx context.Context) ([]Deletion, error) {
 	}
 	// The inbox first: what is entered meanwhile is then read twice, and not missed.
 	inbox, err := r.engine.store.Inbox(ctx, run.No)
+	if err == nil {
+		_, err = store.FillItems(ctx, r.engine.store, run.No, inbox)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list deletions: %w", err)
 	}

@@ -163,7 +163,7 @@ type Item struct {
 	Verdict []byte
 }
 
-// LeavesOut reports whether Load and Claim leave out a value of so many bytes of an item of
+// LeavesOut reports whether Load, Claim, and Inbox without IDs leave out a value of so many bytes of an item of
 // the kind: an inbox may hold many messages that nobody has received.
 func (k ItemKind) LeavesOut(size int) bool {
 	return (k == ItemMessage || k == ItemUpdate) && size >= LargeValue

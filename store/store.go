@@ -79,7 +79,8 @@ type Store interface {
 	History(ctx context.Context, q HistoryQuery) ([]Entry, error)
 
 	// Inbox returns the items of a run that have one of the IDs, or with no IDs
-	// all that are new or seen, in the order of their numbers.
+	// all that are new or seen, these without the values that Load leaves out, in the order
+	// of their numbers.
 	Inbox(ctx context.Context, run RunNo, ids ...string) ([]Item, error)
 
 	// Feeds returns the feeds of runs: by run, values before streams, by name.

@@ -334,7 +334,7 @@ func (it *story) facts(width int) *grid {
 			permits[item.Name]++
 			continue
 		}
-		held, bytes = held+1, bytes+len(item.Value)
+		held, bytes = held+1, bytes+len(item.Value)+item.Size
 		if shown++; shown > maxShownItems {
 			continue
 		}

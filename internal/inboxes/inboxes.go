@@ -34,7 +34,7 @@ const (
 // Reader reads runs. A store.Store is one.
 type Reader interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
-	Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error)
+	Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error)
 }
 
 // First says what a sender does that has sent nothing to a run yet.
@@ -172,16 +172,15 @@ func (g *Guard) blind(items, bytes int) (moreItems, moreBytes int) {
 }
 
 // look returns how many messages and updates of how many bytes the inbox of a run holds. It
-// reads the history with it, and no large values.
+// reads no large values.
 func (g *Guard) look(ctx context.Context, no store.RunNo) (items, bytes int, err error) {
-	snapshots, err := g.reader.Load(ctx, []store.RunNo{no})
-	if err != nil || len(snapshots) == 0 {
-		return 0, 0, err // none: the sending says so
+	inbox, err := g.reader.Inbox(ctx, no)
+	if err != nil {
+		return 0, 0, err
 	}
-	inbox := snapshots[0].Items
 	for i := range inbox {
 		it := &inbox[i]
-		if guards(it.Kind) && it.State != store.Consumed {
+		if guards(it.Kind) {
 			items, bytes = items+1, bytes+len(it.Value)+it.Size
 		}
 	}

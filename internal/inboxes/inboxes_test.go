@@ -29,11 +29,6 @@ func (b *inbox) Inbox(context.Context, store.RunNo, ...string) ([]store.Item, er
 	return b.items, nil
 }
 
-func (b *inbox) Load(context.Context, []store.RunNo) ([]store.Snapshot, error) {
-	b.looks++
-	return []store.Snapshot{{Items: b.items}}, nil
-}
-
 // send sends a message of some bytes and reports whether it was admitted.
 func (b *inbox) send(t *testing.T, g *inboxes.Guard, kind store.ItemKind, size int) bool {
 	t.Helper()

@@ -378,7 +378,10 @@ func (s *Store) Inbox(ctx context.Context, no store.RunNo, ids ...string) ([]sto
 	}
 	var items []store.Item
 	for _, it := range r.items {
-		if len(ids) == 0 && pending(it) || slices.Contains(ids, it.ID) {
+		switch {
+		case len(ids) == 0 && pending(it):
+			items = append(items, headOf(it))
+		case slices.Contains(ids, it.ID):
 			items = append(items, cloneItem(it))
 		}
 	}

@@ -149,15 +149,15 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 
 // Inbox implements store.Store.
 func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
-	which, args := "i.state<{consumed}", []any{run}
+	columns, which, args := itemHeads, "i.state<{consumed}", []any{run}
 	if len(ids) > 0 {
-		which, args = "i.item_id=ANY($2::text[])", append(args, possible(ids))
+		columns, which, args = itemColumns+", 0", "i.item_id=ANY($2::text[])", append(args, possible(ids))
 	}
 	var items []store.Item
 	err := s.single(ctx, "read an inbox", func(t *tx) error {
-		return t.each("SELECT "+itemColumns+" FROM stet.inbox i WHERE i.run_no=$1 AND "+which+" ORDER BY i.item_no", args,
+		return t.each("SELECT "+columns+" FROM stet.inbox i WHERE i.run_no=$1 AND "+which+" ORDER BY i.item_no", args,
 			func(scan func(...any) error) error {
-				it, err := scanItem(scan)
+				it, err := scanHead(scan)
 				items = append(items, it)
 				return err
 			})

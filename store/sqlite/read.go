@@ -147,13 +147,13 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
 	var items []store.Item
 	err := s.read.do(ctx, "read an inbox", func(c *conn) error {
-		scan := func(r *sqlite3.Stmt) error {
-			items = append(items, scanItem(r))
-			return nil
-		}
 		if len(ids) == 0 {
-			return c.each(`SELECT `+itemColumns+` FROM stet_inbox i
-				WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no`, []any{int64(run)}, scan)
+			return c.each(`SELECT `+itemHeads+` FROM stet_inbox i
+				WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=? ORDER BY item_no`, []any{int64(run)},
+				func(r *sqlite3.Stmt) error {
+					items = append(items, scanHead(r))
+					return nil
+				})
 		}
 		text, err := json.Marshal(ids)
 		if err != nil {
@@ -161,7 +161,10 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 		}
 		return c.each(`SELECT `+itemColumns+` FROM stet_inbox i
 			WHERE run_no=? AND item_id IN (SELECT value FROM json_each(?)) ORDER BY item_no`,
-			[]any{int64(run), string(text)}, scan)
+			[]any{int64(run), string(text)}, func(r *sqlite3.Stmt) error {
+				items = append(items, scanItem(r))
+				return nil
+			})
 	})
 	return items, err
 }

@@ -140,7 +140,7 @@ var readCases = []testCase{
 		}
 		k.equal("the locations", locs, "abcde")
 	}},
-	{"LargeMessagesAreLeftOutByLoadAndClaim", func(k *kit) {
+	{"LargeMessagesAreLeftOutByLoadClaimAndInbox", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
 		large := make([]byte, store.LargeValue)
@@ -172,9 +172,13 @@ var readCases = []testCase{
 		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 		k.ok(err)
 		check("Load", snaps[0].Items)
+		items, err := k.s.Inbox(k.ctx, r.No)
+		k.ok(err)
+		check("Inbox", items)
 		complete, err := store.FillItems(k.ctx, k.s, r.No, snaps[0].Items)
 		k.ok(err)
-		k.equal("the items when they are filled", snaps[0].Items, k.inbox(r.No))
+		k.equal("the items when they are filled", snaps[0].Items,
+			k.inbox(r.No, "a", "b", "c", "d", "e", "f"))
 		k.equal("all were there", complete, true)
 	}},
 	{"LoadReturnsWhatIsThere", func(k *kit) {

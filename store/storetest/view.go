@@ -145,6 +145,9 @@ func (st *state) readRun(ctx context.Context, s store.Store, r *store.Run, known
 		return err
 	}
 	items, err := s.Inbox(ctx, r.No)
+	if err == nil {
+		_, err = store.FillItems(ctx, s, r.No, items)
+	}
 	if err != nil {
 		return err
 	}

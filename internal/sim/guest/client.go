@@ -522,6 +522,9 @@ func (c *client) fill(ctx context.Context, d *plan.Dump) error {
 		}
 	}
 	items, err := c.Store().Inbox(ctx, store.RunNo(d.No))
+	if err == nil {
+		_, err = store.FillItems(ctx, c.Store(), store.RunNo(d.No), items)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
--- Returns items of a run: those with the IDs, or with none those new or seen.
+-- Returns items of a run: those with the IDs, or with none those new or seen,
+-- without large values.
 --
 -- Arguments: run, IDs. Answer: items, in no order.
 
@@ -13,6 +14,6 @@ for i = 1, n do
 end
 if n > 0 then return items end
 for item_no, entry in pairs(open({ no = no })) do
-	if state(entry) == STATE.new or state(entry) == STATE.seen then items[#items + 1] = item(item_no) end
+	if state(entry) == STATE.new or state(entry) == STATE.seen then items[#items + 1] = head(item_no, entry) end
 end
 return items
