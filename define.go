@@ -177,7 +177,7 @@ func (d *definition) environment(e *Engine, run *store.Run) *environment {
 }
 
 // around calls a step's body inside Config.Around.
-func (e *Engine) around(ctx context.Context, b *runner.Body, call func(context.Context) error) error {
+func around(ctx context.Context, e *Engine, call func(context.Context) error) error {
 	ctx = context.WithValue(ctx, engineKey{}, e)
 	if e.wrap == nil {
 		return call(ctx)

@@ -198,6 +198,8 @@ type Engine struct {
 	inboxes   *inboxes.Guard
 
 	observation *observation // nil: there is no observer
+	schema      int          // of the store, as New has found it
+	leaseTTL    time.Duration
 
 	definitions map[string]*definition // those with code here; not changed after New
 	limits      runner.Limits
@@ -221,7 +223,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	payloads := cfg.Payloads.policy()
 	e := &Engine{base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
 		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, onBug: cfg.OnBug,
-		wrap: cfg.Around, limit: cfg.MaxValue, single: found.Slots == 1}
+		wrap: cfg.Around, limit: cfg.MaxValue, single: found.Slots == 1,
+		schema: found.Schema, leaseTTL: cfg.LeaseTTL}
 	var attempt func(context.Context, *steps.Attempt) (context.Context, func(*stored.Failure))
 	if cfg.Observer != nil {
 		e.observation = &observation{Observer: *cfg.Observer, engine: e, log: cfg.Logger}

@@ -127,17 +127,17 @@ func (r RunEvent) Err() error { return r.engine.runError(r.run) }
 // Cause returns why a stalled run needs a person, in one word; "" of another one.
 func (r RunEvent) Cause() Cause { return Cause(stored.CauseOf(r.run)) }
 
-// Key returns 16 bytes that identify this life of the run in every process: others after a
-// continue-as-new or a rewind. They are derived from random bytes, and are no secret.
-func (r RunEvent) Key() [16]byte { return stored.RunKey(r.run.Seed, r.Generation) }
+// Key returns 16 bytes that identify this life of the run in every process: the same after a
+// continue-as-new, others after a rewind. They are derived from random bytes, and are no
+// secret.
+func (r RunEvent) Key() [16]byte { return stored.RunKey(r.run.FirstSeed(), r.Generation) }
 
-// FormerKey returns what Key was before the run was last rewound; ok is false if it was not
-// rewound since it began, or continued as new.
+// FormerKey returns what Key was before the run was last rewound; ok is false if it was not.
 func (r RunEvent) FormerKey() (key [16]byte, ok bool) {
 	if r.Generation == 0 {
 		return key, false
 	}
-	return stored.RunKey(r.run.Seed, r.Generation-1), true
+	return stored.RunKey(r.run.FirstSeed(), r.Generation-1), true
 }
 
 // TurnInfo is a turn of a run.

@@ -109,7 +109,7 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 				}
 			}()
 		}
-		err := e.around(ctx, b, func(ctx context.Context) (err error) {
+		err := around(ctx, e, func(ctx context.Context) (err error) {
 			value, err = fn(ctx)
 			return err
 		})

@@ -115,7 +115,7 @@ func (c Context) compensation(u *undo, what, name string, result reflect.Type) (
 	return &runner.Undo{
 		Policy: retry.policy(e.errors),
 		Func: func(ctx context.Context, b *runner.Body, value []byte) runner.BodyResult {
-			err := e.around(ctx, b, func(ctx context.Context) error { return u.call(ctx, e, value) })
+			err := around(ctx, e, func(ctx context.Context) error { return u.call(ctx, e, value) })
 			if err != nil {
 				return e.failed(err, retry.If)
 			}

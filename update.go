@@ -271,7 +271,7 @@ func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (Ra
 	case err != nil:
 		return RawValue{}, err
 	case !answered:
-		return RawValue{}, e.unanswered(ctx, runID)
+		return RawValue{}, unanswered(ctx, e, runID)
 	case rejected:
 		return RawValue{}, fmt.Errorf("%w: %w", ErrRefused, e.errors.restore(failure))
 	case failure != nil:
@@ -281,7 +281,7 @@ func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (Ra
 }
 
 // unanswered is the error of a request that nobody will answer.
-func (e *Engine) unanswered(ctx context.Context, runID string) error {
+func unanswered(ctx context.Context, e *Engine, runID string) error {
 	run, ok, err := e.inner.Get(ctx, runID)
 	switch {
 	case err != nil || !ok:

@@ -109,6 +109,14 @@ func (m *Memory[A]) Room() int {
 	return max(m.cfg.MaxRuns-len(m.active)+m.parked.Len(), 0)
 }
 
+// Counts returns how many runs are in memory, without the parked ones, and how many are parked.
+func (m *Memory[A]) Counts() (running, parked int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	parked = m.parked.Len()
+	return max(len(m.active)-parked, 0), parked
+}
+
 // Expect puts a run into memory whose snapshot will be posted. It returns nil if
 // the run is there already, or if its shard or the executor drains.
 func (m *Memory[A]) Expect(h *ownership.Shard, no store.RunNo) (a A) {

@@ -57,3 +57,37 @@ func (e *Engine) sole() any {
 	}
 	return nil
 }
+
+// Stats is what an engine has in memory.
+type Stats struct {
+	Executing, Waiting, Committing int // bodies
+
+	Running, Parked int // runs
+
+	Shards map[string]int // by group
+}
+
+// Stats returns what this engine has in memory now.
+func (e *Engine) Stats() Stats {
+	s := Stats{Shards: map[string]int{}}
+	x := e.executor.Load()
+	if x == nil {
+		return s
+	}
+	s.Executing, s.Waiting, s.Committing = x.steps.Pool.Counts()
+	s.Running, s.Parked = x.memory.Counts()
+	for _, l := range x.shards.Now().Leases() {
+		s.Shards[l.Shard.Group]++
+	}
+	return s
+}
+
+// Running reports whether Run or RunOnce is under way.
+func (e *Engine) Running() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running
+}
+
+// Boot returns what tells this engine from those of other processes, and of other times.
+func (e *Engine) Boot() string { return e.boot }

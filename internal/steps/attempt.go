@@ -84,8 +84,8 @@ type Attempt struct {
 	body        runner.Body
 	no          store.RunNo
 	incarnation int
-	generation  int // of the run
-	seed        store.Seed
+	generation  int        // of the run
+	first       store.Seed // of its first incarnation
 	lease       store.Lease
 	ctx         context.Context // of the body
 	cancel      context.CancelCauseFunc
@@ -117,7 +117,8 @@ type replacement struct {
 func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease store.Lease, b runner.Body) *Attempt {
 	a := &Attempt{
 		RunID: of.ID, Workflow: of.Workflow, Headers: stored.Headers(of.Headers), Run: run,
-		env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation, seed: of.Seed, lease: lease,
+		env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation, first: of.FirstSeed(),
+		lease: lease,
 	}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	return a
@@ -269,7 +270,7 @@ func (a *Attempt) Location() string { return a.body.Location.String() }
 func (a *Attempt) Name() string { return a.body.Name() }
 
 // RunKey returns what [stored.RunKey] does for the run.
-func (a *Attempt) RunKey() [16]byte { return stored.RunKey(a.seed, a.generation) }
+func (a *Attempt) RunKey() [16]byte { return stored.RunKey(a.first, a.generation) }
 
 // Key returns the step's idempotency key.
 func (a *Attempt) Key() string { return a.body.Key() }

@@ -302,6 +302,18 @@ func (p *Pool) CancelAll() []string {
 	return places
 }
 
+// Counts returns how many tasks are being executed, how many wait for a place, and how many
+// have been executed and keep theirs.
+func (p *Pool) Counts() (executing, waiting, kept int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting = len(p.waiting)
+	for _, k := range p.kinds {
+		waiting += len(k.waiting)
+	}
+	return len(p.running), waiting, max(p.places-len(p.running), 0)
+}
+
 // Running returns the tasks that are being executed, in any order.
 func (p *Pool) Running() []Task {
 	p.mu.Lock()

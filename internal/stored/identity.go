@@ -52,7 +52,7 @@ func ResolutionID(loc string, incarnation, generation int) string {
 }
 
 // RunKey returns what identifies one life of a run, for programs outside: it is derived from
-// the seed of the incarnation, which nobody can find by it, and from the generation.
+// the seed that the run was started with, which nobody can find by it, and the generation.
 func RunKey(seed store.Seed, generation int) [16]byte {
 	h := Derive(seed, "run", generation, "", 0)
 	return [16]byte(h[:16])

@@ -19,6 +19,7 @@ var arrows = map[string][]string{
 		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
 		"internal/shape", "internal/steps", "internal/history", "internal/location", "store"},
 	"codecheck":               {".", "store"},
+	"observe":                 {".", "store"},
 	"stettest":                {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
 	"stettest/enginetest":     {".", "stettest", "store"},
 	"store":                   {},
