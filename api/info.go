@@ -28,3 +28,8 @@ type Identity struct {
 	Workflows []string `json:"workflows,omitempty"` // that it is limited to; none: no limit
 	Named     []string `json:"named,omitempty"`     // topics, queues and schedules within the limit
 }
+
+// Health says whether a server is well.
+type Health struct {
+	OK bool `json:"ok"`
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -77,6 +78,54 @@ func PolicyOf(p stet.RunPolicy) *Policy {
 		KeepSucceededMS: ms(p.Retention.Succeeded), KeepFailedMS: ms(p.Retention.Failed),
 		KeepCancelledMS: ms(p.Retention.Cancelled),
 	}
+}
+
+// PolicyOption is an option of a start and of a schedule.
+type PolicyOption interface {
+	stet.StartOption
+	stet.ScheduleOption
+}
+
+// Options returns the options that make the policy. Of nil there are none. The error wraps
+// stet.ErrInvalid.
+func (p *Policy) Options() (options []PolicyOption, err error) {
+	if p == nil {
+		return nil, nil
+	}
+	duration := func(ms int64) time.Duration {
+		if ms == -1 {
+			return stet.None
+		}
+		return time.Duration(ms) * time.Millisecond
+	}
+	if p.MaxRunTimeMS != 0 {
+		options = append(options, stet.MaxRunTime(duration(p.MaxRunTimeMS)))
+	}
+	if p.MaxSuspensionMS != 0 {
+		options = append(options, stet.MaxSuspension(duration(p.MaxSuspensionMS)))
+	}
+	bad := func(what, expected, found string) error {
+		return fmt.Errorf("%s: expected %s, found %.100q: %w", what, expected, found, stet.ErrInvalid)
+	}
+	switch p.OnFailure {
+	case "":
+	case "end":
+		options = append(options, stet.EndOnFailure)
+	case "stall":
+		options = append(options, stet.StallOnFailure)
+	default:
+		return nil, bad("on_failure", "end or stall", p.OnFailure)
+	}
+	switch p.OnBug {
+	case "":
+	case "stall":
+		options = append(options, stet.StallOnBug)
+	case "fail":
+		options = append(options, stet.FailOnBug)
+	default:
+		return nil, bad("on_bug", "stall or fail", p.OnBug)
+	}
+	return options, nil
 }
 
 // RunOf returns the form of a run. Input, output, error and waits are there if it was read

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +18,9 @@ import (
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/server/internal/openapi"
+	"github.com/stet-run/stet/server/internal/resources"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
@@ -26,6 +31,7 @@ type world struct {
 	engine  *stet.Engine
 	store   store.Store
 	handler http.Handler
+	asked   int // requests; each comes from another address
 	// stop ends the engine and waits for it.
 	stop func()
 }
@@ -123,6 +129,8 @@ func (w *world) do(who, method, path string, body any, headers ...string) *http.
 		content = bytes.NewReader(data)
 	}
 	r := httptest.NewRequest(method, "/api/v1/"+path, content)
+	w.asked++
+	r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1234", w.asked/256, w.asked%256)
 	if content != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -134,7 +142,30 @@ func (w *world) do(who, method, path string, body any, headers ...string) *http.
 	}
 	rec := httptest.NewRecorder()
 	w.handler.ServeHTTP(rec, r)
+	w.fits(r, rec)
 	return rec.Result()
+}
+
+// fits compares the body of an answer with the OpenAPI document.
+func (w *world) fits(r *http.Request, rec *httptest.ResponseRecorder) {
+	w.t.Helper()
+	media := rec.Header().Get("Content-Type")
+	if media != "application/json" && media != "application/problem+json" || rec.Body.Len() == 0 ||
+		rec.Header().Get("Content-Encoding") != "" || r.URL.Path == "/api/v1/openapi.json" {
+		return
+	}
+	pattern := ""
+	for _, e := range server.TableOf(w.handler) {
+		want, have := strings.Split(endpoint.Base+e.Path, "/"), strings.Split(r.URL.EscapedPath(), "/")
+		if e.Method == r.Method && slices.EqualFunc(want, have, func(want, have string) bool {
+			return want == have || strings.HasPrefix(want, "{")
+		}) && !strings.Contains(pattern, "{") {
+			pattern = endpoint.Base + e.Path
+		}
+	}
+	if err := openapi.Check(resources.Document, r.Method, pattern, rec.Code, rec.Body.Bytes()); err != nil {
+		w.t.Errorf("%s %s: %v: %s", r.Method, r.URL, err, rec.Body)
+	}
 }
 
 // get reads an answer of the status into a value.

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,33 +31,6 @@ run is, unless its workflow discards them.`,
 	}
 	cmd.AddCommand(dc.listCommand(), dc.replayCommand(), dc.removeCommand())
 	return cmd
-}
-
-// letterView is a dead letter as JSON.
-type letterView struct {
-	Number   store.ItemNo    `json:"number"`
-	Kind     string          `json:"kind"`
-	Name     string          `json:"name,omitempty"`
-	Run      string          `json:"run"`
-	Workflow string          `json:"workflow"`
-	Status   store.Status    `json:"status"`
-	Sent     time.Time       `json:"sent"`
-	Size     int             `json:"size"`
-	Value    json.RawMessage `json:"value,omitempty"`
-	Error    *api.Failure    `json:"error,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-}
-
-func viewLetter(l *stet.DeadLetter) letterView {
-	v := letterView{
-		Number: l.Number, Kind: l.Kind.String(), Name: l.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
-		Sent: l.Sent, Size: l.Size, Value: api.Value(l.Value().Bytes()),
-		Reason: l.Reason,
-	}
-	if err := l.Err(); err != nil {
-		v.Error = api.FailureOf(err)
-	}
-	return v
 }
 
 func (dc deadLetterCommands) listCommand() *cobra.Command {
@@ -90,7 +61,7 @@ func (dc deadLetterCommands) listCommand() *cobra.Command {
 func (dc deadLetterCommands) printLetters(letters []stet.DeadLetter, next string) error {
 	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE", "REASON"}}
 	for i := range letters {
-		v := viewLetter(&letters[i])
+		v := api.LetterOf(&letters[i])
 		var err error
 		switch dc.output {
 		case formIDs:

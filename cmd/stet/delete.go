@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -122,15 +122,7 @@ func (cc controlCommands) printDeletions(list []stet.Deletion) error {
 		case formIDs:
 			err = cc.id(d.RunID)
 		case formJSON:
-			err = cc.json(struct {
-				At       time.Time    `json:"at"`
-				ID       string       `json:"id"`
-				Number   store.RunNo  `json:"number"`
-				Workflow string       `json:"workflow"`
-				Status   store.Status `json:"status"`
-				By       string       `json:"by"`
-				Reason   string       `json:"reason,omitempty"`
-			}{d.At, d.RunID, d.Number, d.Workflow, d.Status, d.By, d.Why})
+			err = cc.json(api.DeletionOf(&d))
 		default:
 			g.add(moment(store.TimeOf(d.At)), printable(d.RunID), fmt.Sprint(d.Number), printable(d.Workflow), d.Status.String(),
 				printable(d.By), printable(d.Why))

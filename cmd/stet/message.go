@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -101,15 +102,6 @@ func (mc messageCommands) resolveCommand() *cobra.Command {
 	}
 }
 
-// promiseView is a promise as JSON.
-type promiseView struct {
-	Run      string    `json:"run"`
-	Location string    `json:"location"`
-	State    string    `json:"state"` // open, resolved or rejected
-	At       time.Time `json:"at,omitzero"`
-	Token    string    `json:"token"`
-}
-
 func (mc messageCommands) promisesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "promises RUN",
@@ -132,13 +124,7 @@ func (mc messageCommands) printPromises(promises []stet.PromiseInfo) error {
 	g := &grid{headers: []string{"PROMISE", "STATE", "SINCE", "TOKEN"}}
 	for i := range promises {
 		p := &promises[i]
-		v := promiseView{p.RunID, p.Location, "open", p.At, p.Token}
-		switch {
-		case p.Rejected:
-			v.State = "rejected"
-		case p.Assigned:
-			v.State = "resolved"
-		}
+		v := api.PromiseOf(p)
 		var err error
 		switch mc.output {
 		case formIDs:

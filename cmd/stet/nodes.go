@@ -1,18 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -62,60 +60,8 @@ period; their runs go on elsewhere. stet nodes shows how many shards each has le
 	return cmd
 }
 
-// nodeView is a node as JSON.
-type nodeView struct {
-	Node      string    `json:"node"`
-	State     string    `json:"state"`
-	Build     string    `json:"build"`
-	Groups    []string  `json:"groups,omitempty"`
-	Shards    int       `json:"shards"`
-	Workflows []string  `json:"workflows"`
-	Host      string    `json:"host"`
-	PID       int       `json:"pid"`
-	Seen      time.Time `json:"seen"`
-}
-
-// nodes returns the view of each node.
-func (c *cluster) nodes() []nodeView {
-	views := make([]nodeView, len(c.Nodes))
-	for i := range c.Nodes {
-		n := &c.Nodes[i]
-		v := nodeView{
-			Node: n.ID, State: c.state(n), Build: n.Build, Groups: n.Groups,
-			Workflows: slices.Sorted(slices.Values(n.Workflows)),
-			Host:      n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
-		}
-		for j := range c.Leases {
-			if l := &c.Leases[j]; l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now {
-				v.Shards++
-			}
-		}
-		views[i] = v
-	}
-	return views
-}
-
-// state says in words what a node is doing.
-func (c *cluster) state(n *store.Node) string {
-	holds := slices.ContainsFunc(c.Leases, func(l store.Lease) bool {
-		return l.Node == n.ID && l.Boot == n.Boot && l.Until > c.Now
-	})
-	switch {
-	case !c.Alive(n):
-		return "silent"
-	case n.Draining && holds:
-		return "draining"
-	case n.Draining:
-		return "drained"
-	case holds:
-		return "working"
-	}
-	return "standing by"
-}
-
 func (nc nodeCommands) list(c *cluster) error {
-	views := c.nodes()
-	slices.SortFunc(views, func(x, y nodeView) int { return cmp.Compare(x.Node, y.Node) })
+	views := api.NodesOf(&c.NodesInfo)
 	g := &grid{headers: []string{"NODE", "STATE", "SHARDS", "BUILD", "GROUPS", "WORKFLOWS", "PROCESS", "HEARD OF"}}
 	for _, v := range views {
 		switch nc.output {

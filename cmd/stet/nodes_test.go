@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -50,7 +51,7 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 	drained.Draining = true
 	c.Nodes = append(c.Nodes, drained)
 	for i, want := range []string{"working", "silent", "standing by", "drained"} {
-		if got := c.state(&c.Nodes[i]); got != want {
+		if got := api.NodeState(&c.NodesInfo, &c.Nodes[i]); got != want {
 			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
 		}
 	}
@@ -62,7 +63,7 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 		Shard: store.Shard{Group: "default", Slot: 4}, Node: "f", Boot: "1", Until: now - 1,
 	})
 	for i, want := range map[int]string{4: "silent", 5: "silent"} {
-		if got := c.state(&c.Nodes[i]); got != want {
+		if got := api.NodeState(&c.NodesInfo, &c.Nodes[i]); got != want {
 			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
 		}
 	}
@@ -73,7 +74,7 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 		t.Errorf("a run of a silent node: %q; want %q", got, want)
 	}
 	c.Leases = append(c.Leases, lease("d", time.Second))
-	if got := c.state(&c.Nodes[3]); got != "draining" || c.nodes()[3].Shards != 1 {
-		t.Errorf("a node that has yet to give a shard back is %s: %+v", got, c.nodes()[3])
+	if got := api.NodesOf(&c.NodesInfo)[3]; got.State != "draining" || got.Shards != 1 {
+		t.Errorf("a node that has yet to give a shard back: %+v", got)
 	}
 }

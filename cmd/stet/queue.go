@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -188,65 +189,6 @@ func (qc queueCommands) actCommand(
 	return cmd
 }
 
-// limitsView is settings of a queue as JSON.
-type limitsView struct {
-	Concurrency int    `json:"concurrency,omitempty"`
-	PerKey      int    `json:"per_key,omitempty"`
-	Rate        int    `json:"rate,omitempty"`
-	RatePerKey  int    `json:"rate_per_key,omitempty"`
-	PerMS       int64  `json:"per_ms,omitempty"`
-	Group       string `json:"group"`
-	Release     bool   `json:"release_while_suspended,omitempty"`
-}
-
-func viewLimits(s *stet.QueueSettings) limitsView {
-	return limitsView{
-		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, RatePerKey: s.RatePerKey,
-		PerMS: s.Per.Milliseconds(), Group: s.Group, Release: s.ReleaseWhileSuspended,
-	}
-}
-
-// sourceView says where settings come from, as JSON.
-type sourceView struct {
-	By    string    `json:"by"`
-	Build string    `json:"build,omitempty"`
-	Why   string    `json:"why,omitempty"`
-	At    time.Time `json:"at"`
-}
-
-func viewSource(s *stet.QueueSource) *sourceView {
-	if s == nil || s.At.IsZero() {
-		return nil
-	}
-	return &sourceView{By: s.By, Build: s.Build, Why: s.Why, At: s.At.UTC()}
-}
-
-// queueView is a queue as JSON. Its limits are those that count.
-type queueView struct {
-	Name string `json:"name"`
-	limitsView
-	Paused     bool        `json:"paused,omitempty"`
-	Held       int         `json:"held"`
-	Waiting    int         `json:"waiting"`
-	Delayed    int         `json:"delayed"`
-	Granted    int64       `json:"granted"`
-	Declared   *limitsView `json:"declared,omitempty"` // where they are overridden
-	DeclaredBy *sourceView `json:"declared_by,omitempty"`
-	Overridden *sourceView `json:"overridden,omitempty"`
-}
-
-func viewQueue(q *stet.QueueInfo) queueView {
-	v := queueView{
-		Name: q.Name, limitsView: viewLimits(&q.Settings), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting,
-		Delayed: q.Delayed, Granted: q.Granted, DeclaredBy: viewSource(&q.Source), Overridden: viewSource(q.Override),
-	}
-	if q.Override != nil {
-		declared := viewLimits(&q.Declared)
-		v.Declared = &declared
-	}
-	return v
-}
-
 // limitsText returns the limits of a queue in a few words.
 func limitsText(s *stet.QueueSettings) string {
 	var all []string
@@ -323,7 +265,7 @@ func (qc queueCommands) listCommand() *cobra.Command {
 					q := &queues[i]
 					switch qc.output {
 					case formJSON:
-						if err := qc.json(viewQueue(q)); err != nil {
+						if err := qc.json(api.QueueOf(q)); err != nil {
 							return err
 						}
 					case formIDs:
@@ -361,7 +303,7 @@ func (qc queueCommands) showCommand() *cobra.Command {
 				}
 				switch qc.output {
 				case formJSON:
-					return qc.json(viewQueue(q))
+					return qc.json(api.QueueOf(q))
 				case formIDs:
 					return qc.id(q.Name)
 				}

@@ -225,78 +225,6 @@ func (sc scheduleCommands) deleteCommand() *cobra.Command {
 	}
 }
 
-// scheduleView is a schedule as JSON.
-type scheduleView struct {
-	Name      string          `json:"name"`
-	Workflow  string          `json:"workflow"`
-	Cron      string          `json:"cron,omitempty"`
-	Zone      string          `json:"zone,omitempty"`
-	EveryMS   int64           `json:"every_ms,omitempty"`
-	OffsetMS  int64           `json:"offset_ms,omitempty"`
-	Overlap   stet.Overlap    `json:"overlap"`
-	CatchUpMS *int64          `json:"catch_up_ms"` // null: however late
-	Input     json.RawMessage `json:"input,omitempty"`
-	Tags      stet.Tags       `json:"tags,omitempty"`
-	Headers   stet.Headers    `json:"headers,omitempty"`
-	Queue     *api.QueuePlace `json:"queue,omitempty"`
-	Policy    *api.Policy     `json:"policy,omitempty"`
-	Paused    bool            `json:"paused"`
-	PausedAt  *time.Time      `json:"paused_at,omitempty"`
-	Reason    string          `json:"reason,omitempty"`
-	Stalled   string          `json:"stalled,omitempty"`
-	Next      []time.Time     `json:"next"`
-	Running   []string        `json:"running"`
-	Buffered  *time.Time      `json:"buffered,omitempty"`
-	Backfills int             `json:"backfills"`
-	Started   int64           `json:"started"`
-	Skipped   int64           `json:"skipped"`
-	Past      []decisionView  `json:"past,omitempty"`
-}
-
-// decisionView is the outcome of consecutive instants as JSON.
-type decisionView struct {
-	From   time.Time `json:"from"`
-	To     time.Time `json:"to"`
-	Count  int64     `json:"count"`
-	At     time.Time `json:"at"`
-	Run    string    `json:"run,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-}
-
-func timePointer(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func viewSchedule(i *stet.ScheduleInfo, past bool) scheduleView {
-	v := scheduleView{
-		Name: i.Name, Workflow: i.Workflow, Cron: i.Schedule.Cron, Zone: i.Schedule.Zone,
-		EveryMS: i.Schedule.Every.Milliseconds(), OffsetMS: i.Schedule.Offset.Milliseconds(), Overlap: i.Schedule.Overlap,
-		Input: api.Value(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
-		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
-		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered),
-		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped, Policy: api.PolicyOf(i.Policy),
-	}
-	if q := i.OnQueue; q != nil {
-		v.Queue = &api.QueuePlace{Name: q.Name, Key: q.Key, Priority: q.Priority}
-	}
-	if i.Schedule.CatchUp != stet.None {
-		ms := i.Schedule.CatchUp.Milliseconds()
-		v.CatchUpMS = &ms
-	}
-	for _, r := range i.Running {
-		v.Running = append(v.Running, r.RunID)
-	}
-	if past {
-		for _, d := range i.Past {
-			v.Past = append(v.Past, decisionView{d.From, d.To, d.Count, d.At, d.RunID, d.Reason})
-		}
-	}
-	return v
-}
-
 // when says when a schedule is due.
 func when(i *stet.ScheduleInfo) string {
 	return printable(i.Schedule.When())
@@ -330,7 +258,7 @@ func (sc scheduleCommands) listCommand() *cobra.Command {
 					case formIDs:
 						err = sc.id(i.Name)
 					case formJSON:
-						err = sc.json(viewSchedule(i, false))
+						err = sc.json(api.ScheduleOf(i, false))
 					default:
 						next := "-"
 						if len(i.Next) > 0 {
@@ -376,7 +304,7 @@ func (sc scheduleCommands) showCommand() *cobra.Command {
 				}
 				i.Past = i.Past[max(len(i.Past)-limit, 0):]
 				if sc.output == formJSON {
-					return sc.json(viewSchedule(i, true))
+					return sc.json(api.ScheduleOf(i, true))
 				}
 				return sc.show(i)
 			})

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -168,52 +167,6 @@ func (it *story) readQueues(ctx context.Context, e *stet.Engine) error {
 	return nil
 }
 
-// inboxView is an item of an inbox as JSON.
-type inboxView struct {
-	Kind string    `json:"kind"`
-	Name string    `json:"name,omitempty"`
-	Sent time.Time `json:"sent"`
-	Seen bool      `json:"seen"`
-}
-
-// valueView is a named value of a run as JSON.
-type valueView struct {
-	Name  string          `json:"name"`
-	At    time.Time       `json:"at"`
-	Set   int64           `json:"set"` // how often
-	Value json.RawMessage `json:"value,omitempty"`
-}
-
-// streamView is a stream of a run as JSON.
-type streamView struct {
-	Name string    `json:"name"`
-	At   time.Time `json:"at"`   // of the last item
-	Last int64     `json:"last"` // position
-	// Dropped is how many items, the first ones, are gone.
-	Dropped int64 `json:"dropped,omitempty"`
-}
-
-func viewFeeds(feeds []store.Feed) (values []valueView, streams []streamView) {
-	for i := range feeds {
-		f := &feeds[i]
-		if f.Stream {
-			streams = append(streams, streamView{f.Name, f.At.Time(), f.Last, f.Dropped})
-		} else {
-			values = append(values, valueView{f.Name, f.At.Time(), f.Last, api.Value(f.Value)})
-		}
-	}
-	return values, streams
-}
-
-// auditView is an operator's act as JSON.
-type auditView struct {
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who,omitempty"`
-	Verb   string    `json:"verb"`
-	Why    string    `json:"why,omitempty"`
-	Detail string    `json:"detail,omitempty"`
-}
-
 // acts returns the table of operators' acts.
 func acts(audit []store.Audit, width int) *grid {
 	g := &grid{headers: []string{"ACT", "WHEN", "WHO", "WHY", "WHAT"}}
@@ -226,25 +179,24 @@ func acts(audit []store.Audit, width int) *grid {
 
 // view returns the story as JSON.
 func (it *story) view() any {
-	inbox := make([]inboxView, len(it.inbox))
+	inbox := make([]api.Item, len(it.inbox))
 	for i := range it.inbox {
-		item := &it.inbox[i]
-		inbox[i] = inboxView{item.Kind.String(), item.Name, item.Sent.Time(), item.State == store.Seen}
+		inbox[i] = api.ItemOf(&it.inbox[i])
 	}
-	values, streams := viewFeeds(it.feeds)
-	audit := make([]auditView, len(it.audit))
+	values, streams := api.FeedsOf(it.feeds)
+	audit := make([]api.Audit, len(it.audit))
 	for i, x := range it.audit {
-		audit[i] = auditView{x.Time.Time(), x.Who, x.Verb, x.Why, x.Detail}
+		audit[i] = api.AuditOf(&x)
 	}
 	return struct {
 		*api.Run
-		Owner      string       `json:"owner"`
-		Lacks      string       `json:"lacks,omitempty"` // what it needs that no process has
-		Inbox      []inboxView  `json:"inbox,omitempty"`
-		Values     []valueView  `json:"values,omitempty"`
-		Streams    []streamView `json:"streams,omitempty"`
-		Operations []operation  `json:"operations"`
-		Audit      []auditView  `json:"audit,omitempty"`
+		Owner      string           `json:"owner"`
+		Lacks      string           `json:"lacks,omitempty"` // what it needs that no process has
+		Inbox      []api.Item       `json:"inbox,omitempty"`
+		Values     []api.NamedValue `json:"values,omitempty"`
+		Streams    []api.Stream     `json:"streams,omitempty"`
+		Operations []operation      `json:"operations"`
+		Audit      []api.Audit      `json:"audit,omitempty"`
 	}{
 		api.RunOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
 		inbox, values, streams, it.operations, audit,

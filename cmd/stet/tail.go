@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -60,18 +61,6 @@ whenever it has changed.`,
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end behind the present items")
 	timeoutFlag(cmd, &f.timeout)
 	return cmd
-}
-
-// itemView is an item of a stream as JSON.
-type itemView struct {
-	Position int64           `json:"position"`
-	At       time.Time       `json:"at"`
-	Skipped  int64           `json:"skipped,omitempty"` // items before it that are gone
-	Rewound  bool            `json:"rewound,omitempty"`
-	Location string          `json:"location,omitempty"` // of the step whose body has emitted it
-	Attempt  int             `json:"attempt,omitempty"`
-	Again    bool            `json:"again,omitempty"` // the body is executed again
-	Value    json.RawMessage `json:"value,omitempty"`
 }
 
 // tail prints a stream or a value.
@@ -178,8 +167,7 @@ func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
 	}
 	switch {
 	case rc.output == formJSON:
-		return rc.json(itemView{item.Position, item.At, item.Skipped, item.Rewound, item.Location, item.Attempt,
-			item.Again, value})
+		return rc.json(api.StreamItemOf(item))
 	case item.Again:
 		rc.say("step %s is executed again at %s (attempt %d): what it said before may come again",
 			printable(item.Location), item.At.Format(time.RFC3339), item.Attempt)

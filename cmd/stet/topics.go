@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -188,63 +189,22 @@ func removeEvent(
 	return err
 }
 
-// topicView is a topic as JSON.
-type topicView struct {
-	Name     string          `json:"name"`
-	Mode     string          `json:"mode"`
-	ExpiryMS int64           `json:"expiry_ms,omitempty"`    // 0: none
-	RetainMS int64           `json:"retention_ms,omitempty"` // 0: for ever
-	Cap      int             `json:"cap,omitempty"`          // 0: none
-	Accepted int64           `json:"accepted"`
-	Received int64           `json:"received"`
-	Pending  int64           `json:"pending"`
-	Had      int64           `json:"had"` // of pending: what all runs have had, and the cap does not count
-	InFlight int64           `json:"in_flight"`
-	Expired  int64           `json:"expired"`
-	Refused  int64           `json:"refused"`
-	Waiting  int64           `json:"waiting"`
-	Events   []eventView     `json:"events,omitempty"`
-	Waits    []topicWaitView `json:"waits,omitempty"`
-}
-
-// eventView is an event as JSON.
-type eventView struct {
-	ID       string          `json:"id"`
-	Mode     string          `json:"mode"`
-	Sent     time.Time       `json:"sent"`
-	Expires  time.Time       `json:"expires,omitzero"`
-	Headers  stet.Headers    `json:"headers,omitempty"`
-	Received int64           `json:"received,omitempty"`
-	InFlight bool            `json:"in_flight,omitempty"`
-	Size     int             `json:"size"`
-	Value    json.RawMessage `json:"value,omitempty"`
-}
-
-func viewTopic(i stet.TopicInfo) topicView {
-	return topicView{
-		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0),
-		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
-		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, Had: i.Had, InFlight: i.InFlight, Expired: i.Expired,
-		Refused: i.Refused, Waiting: i.Waiting,
-	}
-}
-
 func (tc topicCommands) list(cmd *cobra.Command) error {
 	return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		list, err := e.Topics().List(cmd.Context())
 		if err != nil {
 			return err
 		}
-		views := make([]topicView, len(list))
+		views := make([]*api.Topic, len(list))
 		for i := range list {
-			views[i] = viewTopic(list[i])
+			views[i] = api.TopicOf(&list[i])
 		}
 		return tc.printAll(views)
 	})
 }
 
 // printTopics prints topics; with the form ids their names.
-func (tc topicCommands) printAll(views []topicView) error {
+func (tc topicCommands) printAll(views []*api.Topic) error {
 	g := &grid{headers: []string{
 		"TOPIC", "MODE", "ACCEPTED", "RECEIVED", "PENDING", "IN FLIGHT", "EXPIRED", "REFUSED", "WAITING",
 	}}
@@ -286,23 +246,20 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		if err != nil {
 			return err
 		}
-		v := viewTopic(*info)
+		v := api.TopicOf(info)
 		waits := &grid{headers: []string{"RUN", "WAITS AT", "SINCE", "UNTIL"}}
 		for i := range waiting {
-			for _, w := range waiting[i].WaitsFor {
-				if w.Topic != name {
-					continue
-				}
+			for _, w := range api.TopicWaitsOf(&waiting[i], name) {
+				v.Waits = append(v.Waits, w)
 				until := "-"
 				if !w.Until.IsZero() {
 					until = moment(store.TimeOf(w.Until))
 				}
-				v.Waits = append(v.Waits, topicWaitView{waiting[i].ID, w.Location, w.Since, w.Until})
-				waits.add(printable(waiting[i].ID), printable(w.Location), moment(store.TimeOf(w.Since)), until)
+				waits.add(printable(w.Run), printable(w.Location), moment(store.TimeOf(w.Since)), until)
 			}
 		}
 		for i := range events {
-			v.Events = append(v.Events, viewEvent(&events[i]))
+			v.Events = append(v.Events, api.EventOf(&events[i]))
 		}
 		switch tc.output {
 		case formJSON:
@@ -315,7 +272,7 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 			}
 			return nil
 		}
-		if err := tc.printAll([]topicView{v}); err != nil {
+		if err := tc.printAll([]*api.Topic{v}); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s\n",
@@ -340,26 +297,6 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		fmt.Fprintln(tc.out)
 		return tc.print(waits)
 	})
-}
-
-// topicWaitView is a wait at a topic as JSON.
-type topicWaitView struct {
-	Run      string    `json:"run"`
-	Location string    `json:"location"`
-	Since    time.Time `json:"since"`
-	Until    time.Time `json:"until,omitzero"`
-}
-
-func viewEvent(i *stet.EventInfo) eventView {
-	v := eventView{
-		ID: i.ID, Mode: i.Mode.String(), Sent: i.Sent, Expires: i.Expires, Headers: i.Headers,
-		Received: i.Received, InFlight: i.InFlight, Size: i.Size,
-	}
-	var value json.RawMessage
-	if err := i.Decode(&value); err == nil { // otherwise it is of another codec, and only its size is shown
-		v.Value = value
-	}
-	return v
 }
 
 func orNone(d time.Duration) string {

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/internal/view"
 )
 
 // Error is a problem that stands for no error of the engine.
@@ -31,27 +32,39 @@ const gzipFrom = 1 << 10
 
 // answer sends a value as JSON.
 func (c *Call) answer(out any) error {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(out); err != nil {
+	body, err := encode(out)
+	if err != nil {
 		return err
 	}
 	header := c.Writer.Header()
 	if c.Request.Method == http.MethodGet && c.status == http.StatusOK {
-		tag := Tag(body.Bytes())
+		tag := tagOf(body)
 		header.Set("ETag", tag)
 		if Matches(c.Request, tag) {
 			c.Writer.WriteHeader(http.StatusNotModified)
 			return nil
 		}
 	}
-	c.send(c.status, JSON, body.Bytes())
+	c.Send(c.status, JSON, body)
 	return nil
 }
 
-// Tag returns the entity tag of a body.
-func Tag(body []byte) string {
+// encode returns an answer as JSON.
+func encode(out any) ([]byte, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(out)
+	return body.Bytes(), err
+}
+
+// TagOf returns the entity tag of an answer.
+func TagOf(out any) (string, error) {
+	body, err := encode(out)
+	return tagOf(body), err
+}
+
+func tagOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
@@ -68,8 +81,8 @@ func Matches(r *http.Request, tag string) bool {
 
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// send sends a body, compressed if it is worth it and the client takes it.
-func (c *Call) send(status int, media string, body []byte) {
+// Send sends a body, compressed if it is worth it and the client takes it.
+func (c *Call) Send(status int, media string, body []byte) {
 	header := c.Writer.Header()
 	header.Set("Content-Type", media)
 	header.Add("Vary", "Accept-Encoding")
@@ -111,6 +124,8 @@ func (c *Call) Problem(err error) {
 	switch {
 	case errors.As(err, &own):
 		row, wait = api.ErrorByCode(own.Code), own.Wait
+	case errors.Is(err, view.ErrDenied):
+		row = api.ErrorByCode(api.CodeForbidden)
 	case row.Code == api.CodeInternal && errors.Is(err, context.DeadlineExceeded):
 		row = api.ErrorByCode(api.CodeSlow)
 	case row.Code == api.CodeInternal && c.Request.Context().Err() != nil:
@@ -137,7 +152,7 @@ func (c *Call) Problem(err error) {
 	if encodeErr != nil {
 		panic(encodeErr) // texts and numbers always encode
 	}
-	c.send(row.Status, "application/problem+json", append(body, '\n'))
+	c.Send(row.Status, "application/problem+json", append(body, '\n'))
 }
 
 // depth returns how many segments of a request's path stand below the first one after Base.

@@ -24,19 +24,6 @@ type Server struct {
 	Engine *stet.Engine
 }
 
-// Table returns all endpoints.
-func (s *Server) Table() []endpoint.Endpoint {
-	const get = "GET"
-	return []endpoint.Endpoint{
-		endpoint.New(get, "info", access.Read, s.info, "the store, the version, who I am and what I may"),
-		endpoint.New(get, "errors", access.Read, s.errors, "the codes of errors and what they mean"),
-		endpoint.New(get, "runs", access.Read, s.listRuns, "a page of the runs that match, newest first").IsHeavy(),
-		endpoint.New(get, "counts", access.Read, s.countRuns, "how many runs match, by workflow and status").IsHeavy(),
-		endpoint.New(get, "runs/{id}", access.Read, s.getRun, "how a run stands"),
-		endpoint.New(get, "runs/{id}/history", access.Read, s.history, "what is recorded of the run's operations"),
-	}
-}
-
 func invalid(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, stet.ErrInvalid)...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
@@ -104,9 +105,59 @@ type oneRun struct {
 	ID string `path:"id" doc:"the run's ID; ~ and base64url if it has unusual bytes"`
 }
 
-func (s *Server) getRun(ctx context.Context, c *endpoint.Call, in oneRun) (*api.Run, error) {
+// maxWait bounds how long a request waits.
+const maxWait = time.Minute
+
+type getRun struct {
+	oneRun
+	Wait time.Duration `query:"wait" doc:"answer once the run has ended or stalled, after at most this; up to 60s"`
+}
+
+func (s *Server) getRun(ctx context.Context, c *endpoint.Call, in getRun) (*api.Run, error) {
+	wait, err := within(in.Wait, 0)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if err := s.wait(waiting, c, in.ID); err != nil {
+			return nil, err
+		}
+	}
 	return c.View.Run(ctx, in.ID)
 }
+
+// wait waits until a run has ended or stalled; for a client that names the state that it
+// knows in If-None-Match, until the run stands otherwise.
+func (s *Server) wait(ctx context.Context, c *endpoint.Call, id string) error {
+	if c.Request.Header.Get("If-None-Match") == "" {
+		return c.View.Wait(ctx, id)
+	}
+	pause := time.NewTicker(changeEvery)
+	defer pause.Stop()
+	for {
+		run, err := c.View.Run(ctx, id)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		tag, err := endpoint.TagOf(run)
+		if err != nil || !endpoint.Matches(c.Request, tag) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause.C:
+		}
+	}
+}
+
+// changeEvery is how often is looked whether a run has changed.
+const changeEvery = time.Second / 2
 
 const (
 	maxEntries   = 2000

@@ -68,6 +68,10 @@ func (v *View) editor(workflow, place string) (api.Editor, bool) {
 // there.
 func notFound(what, name string) error { return fmt.Errorf("%s %q: %w", what, name, stet.ErrNotFound) }
 
+func invalidLetter(number store.ItemNo) error {
+	return fmt.Errorf("dead letter %d: %w", number, stet.ErrNotFound)
+}
+
 // Info returns a run within the limit, unedited, for what decides by it.
 func (v *View) Info(ctx context.Context, runID string) (*stet.RunInfo, error) {
 	if store.IsEntity(runID) {
@@ -89,7 +93,8 @@ func (v *View) Run(ctx context.Context, runID string) (*api.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.show(info), nil
+	run := v.show(info)
+	return run, v.hideParents(ctx, []*api.Run{run})
 }
 
 // show returns the form of a run, edited for the identity.
@@ -141,7 +146,7 @@ func (v *View) Runs(ctx context.Context, f store.Filter) (runs []*api.Run, next 
 			runs = append(runs, v.show(info))
 		}
 	}
-	return runs, next, nil
+	return runs, next, v.hideParents(ctx, runs)
 }
 
 // Count counts the runs that match a filter.

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// Limits are the settings of a queue. 0 is no limit.
+type Limits struct {
+	Concurrency int    `json:"concurrency,omitempty"`
+	PerKey      int    `json:"per_key,omitempty"`
+	Rate        int    `json:"rate,omitempty"`
+	RatePerKey  int    `json:"rate_per_key,omitempty"`
+	PerMS       int64  `json:"per_ms,omitempty"`
+	Group       string `json:"group"`
+	Release     bool   `json:"release_while_suspended,omitempty"`
+}
+
+// LimitsOf returns the form of settings.
+func LimitsOf(s *stet.QueueSettings) Limits {
+	return Limits{
+		Concurrency: s.Concurrency, PerKey: s.PerKey, Rate: s.Rate, RatePerKey: s.RatePerKey,
+		PerMS: s.Per.Milliseconds(), Group: s.Group, Release: s.ReleaseWhileSuspended,
+	}
+}
+
+// Settings is the inverse of LimitsOf.
+func (l Limits) Settings() stet.QueueSettings {
+	return stet.QueueSettings{
+		Concurrency: l.Concurrency, PerKey: l.PerKey, Rate: l.Rate, RatePerKey: l.RatePerKey,
+		Per: time.Duration(l.PerMS) * time.Millisecond, Group: l.Group, ReleaseWhileSuspended: l.Release,
+	}
+}
+
+// Source says where settings come from.
+type Source struct {
+	By    string    `json:"by"`
+	Build string    `json:"build,omitempty"`
+	Why   string    `json:"why,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+func sourceOf(s *stet.QueueSource) *Source {
+	if s == nil || s.At.IsZero() {
+		return nil
+	}
+	return &Source{By: s.By, Build: s.Build, Why: s.Why, At: s.At.UTC()}
+}
+
+// Queue is how a queue stands. Its limits are those that count.
+type Queue struct {
+	Name string `json:"name"`
+	Limits
+	Paused     bool    `json:"paused,omitempty"`
+	Held       int     `json:"held"`
+	Waiting    int     `json:"waiting"`
+	Delayed    int     `json:"delayed"`
+	Granted    int64   `json:"granted"`
+	Declared   *Limits `json:"declared,omitempty"` // where they are overridden
+	DeclaredBy *Source `json:"declared_by,omitempty"`
+	Overridden *Source `json:"overridden,omitempty"`
+}
+
+// QueueOf returns the form of a queue.
+func QueueOf(q *stet.QueueInfo) *Queue {
+	v := &Queue{
+		Name: q.Name, Limits: LimitsOf(&q.Settings), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting,
+		Delayed: q.Delayed, Granted: q.Granted, DeclaredBy: sourceOf(&q.Source), Overridden: sourceOf(q.Override),
+	}
+	if q.Override != nil {
+		declared := LimitsOf(&q.Declared)
+		v.Declared = &declared
+	}
+	return v
+}
+
+// Queues are all queues, by name.
+type Queues struct {
+	Queues []*Queue `json:"queues"`
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// Topic is how a topic stands.
+type Topic struct {
+	Name     string      `json:"name"`
+	Mode     string      `json:"mode"`
+	ExpiryMS int64       `json:"expiry_ms,omitempty"`    // 0: none
+	RetainMS int64       `json:"retention_ms,omitempty"` // 0: for ever
+	Cap      int         `json:"cap,omitempty"`          // 0: none
+	Accepted int64       `json:"accepted"`
+	Received int64       `json:"received"`
+	Pending  int64       `json:"pending"`
+	Had      int64       `json:"had"` // of pending: what all runs have had, and the cap does not count
+	InFlight int64       `json:"in_flight"`
+	Expired  int64       `json:"expired"`
+	Refused  int64       `json:"refused"`
+	Waiting  int64       `json:"waiting"`
+	Events   []*Event    `json:"events,omitempty"`
+	Waits    []TopicWait `json:"waits,omitempty"`
+}
+
+// Event is an event that a topic keeps.
+type Event struct {
+	ID       string          `json:"id"`
+	Mode     string          `json:"mode"`
+	Sent     time.Time       `json:"sent"`
+	Expires  time.Time       `json:"expires,omitzero"`
+	Headers  stet.Headers    `json:"headers,omitempty"`
+	Received int64           `json:"received,omitempty"`
+	InFlight bool            `json:"in_flight,omitempty"`
+	Size     int             `json:"size"`
+	Value    json.RawMessage `json:"value,omitempty"`
+}
+
+// TopicWait is a wait of a run at a topic.
+type TopicWait struct {
+	Run      string    `json:"run"`
+	Location string    `json:"location"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until,omitzero"`
+}
+
+// TopicOf returns the form of a topic, without events and waits.
+func TopicOf(i *stet.TopicInfo) *Topic {
+	return &Topic{
+		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0),
+		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
+		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, Had: i.Had, InFlight: i.InFlight, Expired: i.Expired,
+		Refused: i.Refused, Waiting: i.Waiting,
+	}
+}
+
+// EventOf returns the form of an event.
+func EventOf(i *stet.EventInfo) *Event {
+	v := &Event{
+		ID: i.ID, Mode: i.Mode.String(), Sent: i.Sent, Expires: i.Expires, Headers: i.Headers,
+		Received: i.Received, InFlight: i.InFlight, Size: i.Size,
+	}
+	var value json.RawMessage
+	if err := i.Decode(&value); err == nil { // otherwise it is of another codec, and only its size is shown
+		v.Value = value
+	}
+	return v
+}
+
+// TopicWaitsOf returns the waits of a run at a topic.
+func TopicWaitsOf(run *stet.RunInfo, topic string) (waits []TopicWait) {
+	for _, w := range run.WaitsFor {
+		if w.Topic == topic {
+			waits = append(waits, TopicWait{run.ID, w.Location, w.Since, w.Until})
+		}
+	}
+	return waits
+}
+
+// Edit edits the value and the headers.
+func (v *Event) Edit(e Editor) {
+	e.value(&v.Value)
+	e.headers(&v.Headers)
+}
+
+// Topics are all topics, by name.
+type Topics struct {
+	Topics []*Topic `json:"topics"`
+}
+
+// TopicEvents are the events that a topic keeps, in the order in which they were published.
+type TopicEvents struct {
+	Events []*Event `json:"events"`
+}

@@ -1,0 +1,156 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/store"
+)
+
+func (s *Server) openAPI(_ context.Context, c *endpoint.Call, _ nothing) error {
+	c.Send(http.StatusOK, endpoint.JSON, Document)
+	return nil
+}
+
+// readyWithin bounds the read of the store for health/ready.
+const readyWithin = time.Second
+
+func (s *Server) live(context.Context, *endpoint.Call, nothing) (api.Health, error) {
+	return api.Health{OK: true}, nil
+}
+
+// ready reads the store once. A stranger learns no more than whether that went well.
+func (s *Server) ready(ctx context.Context, c *endpoint.Call, _ nothing) (api.Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if _, err := s.Engine.Describe(ctx); err != nil {
+		c.Log.Warn("the store could not be read for health/ready", "error", err)
+		c.Answered(http.StatusServiceUnavailable)
+		return api.Health{}, nil
+	}
+	return api.Health{OK: true}, nil
+}
+
+func (s *Server) shape(ctx context.Context, c *endpoint.Call, in oneRun) (*api.Shape, error) {
+	shape, err := c.View.Shape(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ShapeOf(shape), nil
+}
+
+func (s *Server) inbox(ctx context.Context, c *endpoint.Call, in oneRun) (api.Inbox, error) {
+	items, err := c.View.Inbox(ctx, in.ID)
+	return api.Inbox{Items: items}, err
+}
+
+func (s *Server) audit(ctx context.Context, c *endpoint.Call, in oneRun) (api.Audits, error) {
+	acts, err := c.View.Audit(ctx, in.ID)
+	return api.Audits{Audit: acts}, err
+}
+
+type children struct {
+	oneRun
+	Limit  int    `query:"limit" doc:"runs in a page, up to 1000; default 100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}
+
+func (s *Server) children(ctx context.Context, c *endpoint.Call, in children) (*api.Runs, error) {
+	f := store.Filter{Values: true}
+	var err error
+	if f.Limit, err = limit(in.Limit, store.DefaultPage, maxRuns); err != nil {
+		return nil, err
+	}
+	bound := binding("children", in.ID, "", c.Who)
+	if f.Cursor, err = bound.open(in.Cursor); err != nil {
+		return nil, err
+	}
+	runs, next, err := c.View.Children(ctx, in.ID, f)
+	if runs == nil {
+		runs = []*api.Run{}
+	}
+	return &api.Runs{Runs: runs, Next: bound.seal(next)}, err
+}
+
+func (s *Server) values(ctx context.Context, c *endpoint.Call, in oneRun) (*api.Shown, error) {
+	return c.View.Shown(ctx, in.ID)
+}
+
+type stream struct {
+	oneRun
+	Name  string `path:"name" doc:"of the stream"`
+	After int64  `query:"after" doc:"only items at higher positions"`
+	Limit int    `query:"limit" doc:"up to 1000; default 100"`
+}
+
+func (s *Server) items(ctx context.Context, c *endpoint.Call, in stream) (*api.StreamItems, error) {
+	size, err := limit(in.Limit, store.DefaultPage, maxRuns)
+	if err != nil {
+		return nil, err
+	}
+	items, err := c.View.Items(ctx, in.ID, in.Name, in.After, size)
+	return &api.StreamItems{Items: items}, err
+}
+
+func (s *Server) promises(ctx context.Context, c *endpoint.Call, in oneRun) (api.Promises, error) {
+	promises, err := c.View.Promises(ctx, in.ID)
+	return api.Promises{Promises: promises}, err
+}
+
+type oneValue struct {
+	oneRun
+	At string `query:"at" doc:"input, output, or the location of an entry"`
+}
+
+func (s *Server) value(ctx context.Context, c *endpoint.Call, in oneValue) error {
+	if in.At == "" {
+		return invalid("at: expected input, output or a location, found none")
+	}
+	value, err := c.View.Value(ctx, in.ID, in.At)
+	if err != nil {
+		return err
+	}
+	asDownload(c.Writer, "value.json")
+	c.Send(http.StatusOK, endpoint.Binary, value)
+	return nil
+}
+
+// asDownload has a browser save the answer, whatever is in it.
+func asDownload(w http.ResponseWriter, name string) {
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name))
+	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
+}
+
+func (s *Server) export(ctx context.Context, c *endpoint.Call, in oneRun) error {
+	w := &begun{Call: c}
+	err := c.View.Export(ctx, in.ID, w)
+	if err != nil && w.begun {
+		c.Log.Error("an export has failed on its way", "request", c.RequestID, "error", err)
+		panic(http.ErrAbortHandler) // so that the client does not take it for whole
+	}
+	return err
+}
+
+// begun is the writer of a download, which begins with the first byte.
+type begun struct {
+	*endpoint.Call
+	begun bool
+}
+
+func (b *begun) Write(data []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		asDownload(b.Writer, "run.stet")
+		b.Writer.Header().Set("Content-Type", endpoint.Binary)
+	}
+	return b.Writer.Write(data)
+}
+
+func (s *Server) deletions(ctx context.Context, c *endpoint.Call, _ nothing) (api.Deletions, error) {
+	list, err := c.View.Deletions(ctx)
+	return api.Deletions{Deletions: list}, err
+}
