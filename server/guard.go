@@ -178,18 +178,25 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 
 // identify asks the authenticators who makes a request.
 func (s *server) identify(r *http.Request) (*access.Identity, error) {
-	from := addressOf(r)
+	from, request := addressOf(r), callOf(r).RequestID
 	if !s.failures.may(from) {
 		return nil, &endpoint.Error{Code: api.CodeRate, Detail: "too many credentials from this address were refused",
 			Wait: 6}
+	}
+	denied := func(err error) error {
+		s.failures.allow(from)
+		s.log.Warn("a credential was refused", "request", request, "from", from, "error", err)
+		return &endpoint.Error{Code: api.CodeUnauthenticated, Detail: "the credential is not valid"}
+	}
+	r, err := s.session(r)
+	if err != nil {
+		return nil, denied(err)
 	}
 	for _, a := range s.options.Access {
 		who, err := a.Authenticate(r)
 		switch {
 		case errors.Is(err, access.ErrDenied):
-			s.failures.allow(from)
-			s.log.Warn("a credential was refused", "request", callOf(r).RequestID, "from", from, "error", err)
-			return nil, &endpoint.Error{Code: api.CodeUnauthenticated, Detail: "the credential is not valid"}
+			return nil, denied(err)
 		case err != nil:
 			return nil, fmt.Errorf("authenticate: %w", err)
 		case who == nil:

@@ -49,6 +49,9 @@ type Options struct {
 	// Logger gets one line per request, with method, route, status, time and identity, and
 	// errors of the server; never paths, queries, headers or bodies. Default: slog.Default().
 	Logger *slog.Logger
+	// BehindTLS says that clients reach the server by TLS at a proxy before it: cookies are
+	// for TLS alone then. Without it they are if the server itself has TLS.
+	BehindTLS bool
 	// MaxValue bounds what a request may bring, in bytes, beside 64 KiB. It should be that
 	// of stet.Config. Default 2 MiB.
 	MaxValue int
@@ -77,7 +80,7 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 		requests: newRates(float64(o.Rate), float64(o.Rate)), failures: newRates(float64(10)/60, 10),
 		heavy: make(chan struct{}, maxHeavy), crossSite: http.NewCrossOriginProtection(),
 	}
-	rows := (&resources.Server{Engine: engine}).Table()
+	rows := (&resources.Server{Engine: engine, Login: s.login, Logout: s.logout}).Table()
 	s.mux, s.table = routes(s, rows), rows
 	return s, nil
 }

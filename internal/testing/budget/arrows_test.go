@@ -13,7 +13,7 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/entity/deletions", "internal/engine",
+	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/entity/deletions", "internal/engine", "internal/entity/tokens",
 		"internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic",
 		"internal/observe", "internal/payload", "internal/report", "internal/runner",
 		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
@@ -102,6 +102,7 @@ var arrows = map[string][]string{
 	"schedule":                {},
 
 	"internal/entity/deletions": {"internal/entity", "store"},
+	"internal/entity/tokens":    {"internal/entity", "store"},
 
 	"api": {".", "store"},
 	"server": {".", "api", "server/access", "server/internal/endpoint", "server/internal/resources",

@@ -22,6 +22,9 @@ import (
 // Server is what the endpoints work on.
 type Server struct {
 	Engine *stet.Engine
+	// Login changes a token for a cookie, and Logout takes the cookie away.
+	Login  func(ctx context.Context, c *endpoint.Call, token string) (*access.Identity, error)
+	Logout func(*endpoint.Call)
 }
 
 func invalid(format string, args ...any) error {
@@ -95,13 +98,7 @@ func (s *Server) info(ctx context.Context, c *endpoint.Call, _ nothing) (*api.In
 	if err != nil {
 		return nil, err
 	}
-	who := api.Identity{Name: c.Who.Name, Role: string(c.Who.Role), Workflows: c.Who.Workflows, Named: c.Who.Named}
-	for _, right := range []access.Right{access.Read, access.Values, access.Call, access.Operate, access.Admin} {
-		if c.Who.Role.May(right) {
-			who.Rights = append(who.Rights, right.String())
-		}
-	}
-	info := &api.Info{Version: version(), Identity: who, Now: d.Now.Time(), Store: api.Store{
+	info := &api.Info{Version: version(), Identity: *identityOf(c.Who), Now: d.Now.Time(), Store: api.Store{
 		ID: d.ID, Kind: d.Kind, Schema: d.Schema, Slots: d.Slots, Durable: d.Durable,
 	}}
 	for _, name := range d.Workflows {

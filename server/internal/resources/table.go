@@ -18,6 +18,11 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.Raw(get, "openapi.json", read, endpoint.JSON, s.openAPI, "this document"),
 		endpoint.New(get, "health/live", access.Public, s.live, "200 while the process answers"),
 		endpoint.New(get, "health/ready", access.Public, s.ready, "200 if the store can be read; otherwise 503"),
+		endpoint.New(post, "login", access.Public, s.login, "change a token for a cookie"),
+		endpoint.New(post, "logout", access.Public, s.logout, "take the cookie away"),
+		endpoint.New(get, "tokens", access.Admin, s.tokens, "the access tokens, without their secrets"),
+		endpoint.New(post, "tokens", access.Admin, s.createToken, "create an access token"),
+		endpoint.New(del, "tokens/{id}", access.Admin, s.revoke, "revoke an access token"),
 
 		endpoint.New(get, "runs", read, s.listRuns, "a page of the runs that match, newest first").IsHeavy(),
 		endpoint.New(post, "runs", call, s.start, "start a run, or several of one workflow in one commit"),

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"time"
+
+	"github.com/stet-run/stet"
+)
+
+// Login changes a token for a cookie.
+type Login struct {
+	Token string `json:"token"`
+}
+
+// CreateToken asks for an access token.
+type CreateToken struct {
+	Name        string   `json:"name"`                    // of the identity
+	Role        string   `json:"role"`                    // viewer, caller, operator or admin
+	Workflows   []string `json:"workflows,omitempty"`     // default: no limit
+	Named       []string `json:"named,omitempty"`         // topics, queues and schedules within the limit
+	ExpiresInMS int64    `json:"expires_in_ms,omitempty"` // default: 90 days; -1: never
+	Reason      string   `json:"reason,omitempty"`
+}
+
+// CreatedToken is a new access token, which nobody can ask for again.
+type CreatedToken struct {
+	Token string `json:"token"`
+}
+
+// Token is what is known of an access token.
+type Token struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Role      string    `json:"role"`
+	Workflows []string  `json:"workflows,omitempty"`
+	Named     []string  `json:"named,omitempty"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires,omitzero"`
+	By        string    `json:"by"`
+}
+
+// TokenOf returns the form of a token.
+func TokenOf(t *stet.TokenInfo) Token {
+	return Token{t.ID, t.Name, t.Role, t.Workflows, t.Named, t.Created, t.Expires, t.By}
+}
+
+// Tokens are the access tokens of a store.
+type Tokens struct {
+	Tokens []Token `json:"tokens"`
+}
