@@ -19,8 +19,8 @@ import (
 // their hashes and what they allow, never the tokens. Safe for concurrent use.
 type Tokens struct{ engine *Engine }
 
-// Tokens returns the access tokens of the store.
-func (e *Engine) Tokens() Tokens { return Tokens{e} }
+// TokensOf returns the access tokens of the engine's store.
+func TokensOf(e *Engine) Tokens { return Tokens{e} }
 
 // TokenInfo is what is known of an access token.
 type TokenInfo struct {

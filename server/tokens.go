@@ -62,7 +62,7 @@ func (l *tokenList) list(ctx context.Context) (map[[sha256.Size]byte]*stet.Token
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTime)
 	defer cancel()
-	found, err := l.engine.Tokens().List(ctx)
+	found, err := stet.TokensOf(l.engine).List(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 		}
 		path := fill(e.Path)
 		if strings.HasSuffix(path, "/wait") || e.Long && e.Method != http.MethodGet {
-			path += "?wait=1ms"
+			path += "?wait=20s"
 		}
 		w.refused("", e.Method, path, body, "unauthenticated")
 		w.refused("stranger", e.Method, path, body, "unauthenticated")

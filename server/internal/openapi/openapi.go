@@ -205,7 +205,9 @@ func Check(doc []byte, method, pattern string, status int, body []byte) error {
 	if err := json.Unmarshal(body, &value); err != nil {
 		return err
 	}
-	responses := []string{"paths", pattern, strings.ToLower(method), "responses", "2XX", "content", endpoint.JSON, "schema"}
+	responses := []string{
+		"paths", pattern, strings.ToLower(method), "responses", "2XX", "content", endpoint.JSON, "schema",
+	}
 	if status < http.StatusOK || status >= http.StatusMultipleChoices {
 		responses = []string{"components", "schemas", "Problem"}
 	}

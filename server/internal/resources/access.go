@@ -33,7 +33,9 @@ func (s *Server) logout(_ context.Context, c *endpoint.Call, _ logout) (*api.Don
 }
 
 func identityOf(who *access.Identity) *api.Identity {
-	v := &api.Identity{Name: who.Name, Role: string(who.Role), Rights: []string{}, Workflows: who.Workflows, Named: who.Named}
+	v := &api.Identity{
+		Name: who.Name, Role: string(who.Role), Rights: []string{}, Workflows: who.Workflows, Named: who.Named,
+	}
 	for _, right := range []access.Right{access.Read, access.Values, access.Call, access.Operate, access.Admin} {
 		if who.Role.May(right) {
 			v.Rights = append(v.Rights, right.String())
@@ -62,7 +64,7 @@ func (s *Server) createToken(ctx context.Context, c *endpoint.Call, in createTok
 	case in.Body.ExpiresInMS != -1:
 		return nil, invalid("expires_in_ms: expected a number of milliseconds or -1, found %d", in.Body.ExpiresInMS)
 	}
-	token, err := s.Engine.Tokens().Create(ctx, info, stet.Act{By: c.Who.Name, Why: in.Body.Reason})
+	token, err := stet.TokensOf(s.Engine).Create(ctx, info, stet.Act{By: c.Who.Name, Why: in.Body.Reason})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (s *Server) tokens(ctx context.Context, c *endpoint.Call, _ nothing) (*api.
 	if err := c.View.MayAdminister(); err != nil {
 		return nil, err
 	}
-	found, err := s.Engine.Tokens().List(ctx)
+	found, err := stet.TokensOf(s.Engine).List(ctx)
 	list := &api.Tokens{Tokens: []api.Token{}}
 	for i := range found {
 		list.Tokens = append(list.Tokens, api.TokenOf(&found[i]))
@@ -91,5 +93,5 @@ func (s *Server) revoke(ctx context.Context, c *endpoint.Call, in oneToken) (*ap
 	if err := c.View.MayAdminister(); err != nil {
 		return nil, err
 	}
-	return done(s.Engine.Tokens().Revoke(ctx, in.ID, stet.Act{By: c.Who.Name, Why: in.Body.Reason}))
+	return done(stet.TokensOf(s.Engine).Revoke(ctx, in.ID, stet.Act{By: c.Who.Name, Why: in.Body.Reason}))
 }
