@@ -209,3 +209,6 @@ type Tally struct {
 type Counts struct {
 	Counts []Tally `json:"counts"`
 }
+
+// Over reports whether the run has ended or is stalled.
+func (r *Run) Over() bool { return r.Status.Terminal() || r.Status == store.Stalled }

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/user"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/server"
+	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/store"
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	address, cert, key string
+	networks, hosts    []string
+}
+
+func (ac adminCommands) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "serve the dashboard and the HTTP API of the store",
+		Long: `Serves the dashboard and the HTTP API of the store until it is interrupted, and prints
+the address to open: it holds a token that is good for one login. Other clients take a
+token that stet token create has made.
+
+It executes no workflows. While no application works on the store it carries out what
+needs no code, as the other commands do.
+
+At another address than a loopback one it needs --tls-cert and --tls-key, or
+--behind-proxy with the networks from which the proxy that has TLS calls, and a token in
+the store.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ac.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+				return ac.serve(cmd.Context(), e, s, &f)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.address, "addr", "127.0.0.1:8338", "listen at this `address`; port 0: a free one")
+	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "`file` with the certificate, for TLS")
+	cmd.Flags().StringVar(&f.key, "tls-key", "", "`file` with its key")
+	cmd.Flags().StringSliceVar(&f.networks, "behind-proxy", nil,
+		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
+	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
+	return cmd
+}
+
+// serve serves until ctx ends.
+func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store, f *serveFlags) (err error) {
+	networks, err := f.check()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := listener.Close(); err == nil && !errors.Is(closeErr, net.ErrClosed) {
+			err = closeErr
+		}
+	}()
+	access, once, err := f.access(ctx, e, listener.Addr())
+	if err != nil {
+		return err
+	}
+	handler, err := server.New(e, server.Options{
+		Access: access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log,
+	})
+	if err != nil {
+		return err
+	}
+	decider := &decider{engine: e, store: s, log: ac.log}
+	web := &http.Server{
+		Handler:           onlyFrom(networks, decider.around(handler)),
+		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(ac.log.Handler(), slog.LevelError),
+	}
+	scheme := "http"
+	if f.cert != "" {
+		scheme = "https"
+	}
+	address := scheme + "://" + listener.Addr().String() + "/"
+	if once != "" {
+		address += "#token=" + once
+	}
+	ac.say("the dashboard is at")
+	fmt.Fprintln(ac.out, address)
+	ended := make(chan error, 1)
+	go func() {
+		if f.cert != "" {
+			ended <- web.ServeTLS(listener, f.cert, f.key)
+		} else {
+			ended <- web.Serve(listener)
+		}
+	}()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = web.Shutdown(closing)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = web.Close() // streams that their readers keep open
+		}
+		<-ended
+	}
+	decider.wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// check returns the networks of the proxy, and what is wrong with the flags.
+func (f *serveFlags) check() ([]netip.Prefix, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, usage(errors.New("expected --tls-cert and --tls-key, found one of them"))
+	}
+	var networks []netip.Prefix
+	for _, text := range f.networks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--behind-proxy: expected networks like 10.0.0.0/8, found %q", text))
+		}
+		networks = append(networks, network)
+	}
+	host, _, err := net.SplitHostPort(f.address)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--addr: expected HOST:PORT, found %q", f.address))
+	}
+	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" && f.cert == "" && len(networks) == 0 {
+		return nil, usage(fmt.Errorf("--addr: %s can be reached from elsewhere, and a token would cross the network in "+
+			"plain text: give --tls-cert and --tls-key, or --behind-proxy", f.address))
+	}
+	return networks, nil
+}
+
+// access returns who may call: tokens of the store and, at a loopback address, the one that
+// is printed, for the user who has started the server.
+func (f *serveFlags) access(
+	ctx context.Context, e *stet.Engine, at net.Addr,
+) (list []access.Authenticator, once string, err error) {
+	list = []access.Authenticator{server.Tokens(e)}
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && len(f.networks) == 0 {
+		who := access.Identity{Name: "local", Role: access.Administrator}
+		if u, err := user.Current(); err == nil && store.CheckRunID(u.Username) == nil {
+			who.Name = u.Username
+		}
+		first := server.NewOneTime(who)
+		return append(list, first), first.Token(), nil
+	}
+	tokens, err := stet.TokensOf(e).List(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(tokens) == 0 {
+		return nil, "", usage(errors.New("nobody could log in: make a token with stet token create first"))
+	}
+	return list, "", nil
+}
+
+// onlyFrom refuses requests from elsewhere than the networks; none: from nowhere.
+func onlyFrom(networks []netip.Prefix, h http.Handler) http.Handler {
+	if len(networks) == 0 {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		for _, network := range networks {
+			if err == nil && network.Contains(from.Addr().Unmap().WithZone("")) {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		http.Error(w, "this server is for its proxy", http.StatusForbidden)
+	})
+}
+
+// decider runs the engine while requests are under way that change something, so that what
+// needs no code is carried out although no application works on the store.
+type decider struct {
+	engine *stet.Engine
+	store  store.Store
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	acts  int
+	stop  context.CancelFunc // of the engine that runs; nil: none does
+	ended chan struct{}      // is closed when it has ended
+}
+
+// around calls the handler, with the engine under way if the request may change something.
+func (d *decider) around(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			d.begin()
+			defer d.end()
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (d *decider) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.acts++; d.acts > 1 {
+		return
+	}
+	if d.ended != nil {
+		<-d.ended // an engine runs once at a time
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	d.stop, d.ended = stop, ended
+	go func() {
+		defer close(ended)
+		if err := decide(ctx, d.engine, d.store); err != nil {
+			d.log.Error("what needs no code could not be carried out", "error", err)
+		}
+	}()
+}
+
+func (d *decider) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.acts--; d.acts == 0 {
+		d.stop()
+	}
+}
+
+// wait waits until no engine runs.
+func (d *decider) wait() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended != nil {
+		<-d.ended
+	}
+}

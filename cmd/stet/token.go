@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/store"
+)
+
+func (ac adminCommands) tokenCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "token", Short: "create, list and revoke the access tokens of the store's servers",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(ac.createTokenCommand(), ac.listTokensCommand(), ac.revokeTokenCommand())
+	return cmd
+}
+
+func (ac adminCommands) createTokenCommand() *cobra.Command {
+	var info stet.TokenInfo
+	var lasts time.Duration
+	var act stet.Act
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "create an access token for a person or a program, and print it",
+		Long: `Creates an access token and prints it. The store keeps its hash alone, so it cannot be
+printed again. Requests with it are of NAME, which stands in the audits of runs.
+
+Roles: a viewer sees runs without values; a caller starts runs and sends to them, too; an
+operator sees values and changes runs, queues and schedules; an admin may do everything.`,
+		Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ac.checkNoIDs(); err != nil {
+				return err
+			}
+			if lasts < 0 {
+				return usage(fmt.Errorf("--expires-in: expected a duration, or 0 for never, found %s", lasts))
+			}
+			info.Name = args[0]
+			if lasts > 0 {
+				info.Expires = time.Now().Add(lasts)
+			}
+			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				token, err := stet.TokensOf(e).Create(cmd.Context(), info, act)
+				if err != nil {
+					return err
+				}
+				if ac.output == formJSON {
+					return ac.json(api.CreatedToken{Token: token})
+				}
+				_, err = fmt.Fprintln(ac.out, token)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&info.Role, "role", "viewer", "`role`: viewer, caller, operator or admin")
+	cmd.Flags().StringSliceVar(&info.Workflows, "workflow", nil, "limit it to runs of these `workflows`")
+	cmd.Flags().StringSliceVar(&info.Named, "named", nil,
+		"with --workflow: these too, as `KIND:NAME`, like topic:jobs, queue:model, schedule:nightly")
+	cmd.Flags().DurationVar(&lasts, "expires-in", 90*24*time.Hour, "how long it counts; 0: for ever")
+	cmd.Flags().StringVar(&act.Why, "reason", "", "`text` for the log")
+	whoFlag(cmd, &act.By)
+	return cmd
+}
+
+func (ac adminCommands) listTokensCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "list access tokens, without their secrets", Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				list, err := stet.TokensOf(e).List(cmd.Context())
+				if err != nil {
+					return err
+				}
+				g := &grid{headers: []string{"ID", "NAME", "ROLE", "WORKFLOWS", "CREATED", "EXPIRES", "BY"}}
+				for i := range list {
+					v := api.TokenOf(&list[i])
+					var err error
+					switch ac.output {
+					case formIDs:
+						err = ac.id(v.ID)
+					case formJSON:
+						err = ac.json(v)
+					default:
+						expires := "never"
+						if !v.Expires.IsZero() {
+							expires = moment(store.TimeOf(v.Expires))
+						}
+						g.add(v.ID, printable(v.Name), v.Role, printable(fmt.Sprint(v.Workflows)), moment(store.TimeOf(v.Created)),
+							expires, printable(v.By))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				if ac.output == formTable {
+					return ac.print(g)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (ac adminCommands) revokeTokenCommand() *cobra.Command {
+	var act stet.Act
+	cmd := &cobra.Command{
+		Use: "revoke ID", Short: "revoke an access token: servers refuse it within a second", Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				return stet.TokensOf(e).Revoke(cmd.Context(), args[0], act)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&act.Why, "reason", "", "`text` for the log")
+	whoFlag(cmd, &act.By)
+	return cmd
+}
