@@ -274,7 +274,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 			return admitTurn(ctx, e, runID, it)
 		},
 		Hooks:    report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
-		Observer: port, Attempt: attempt,
+		Observer: port, Attempt: attempt, LongPause: e.observation.longPause(),
 	}, found)
 	e.rooms = topic.NewRooms(e.inner, e.store)
 	e.inboxes = inboxes.New(cfg.Store, inboxes.Limits{Items: cfg.MaxInbox, Bytes: cfg.MaxInboxBytes})

@@ -29,6 +29,10 @@ import (
 // given must not be changed. A panic is logged, and changes nothing for the run. The struct
 // must not be changed once New has it. Later versions may have more fields.
 type Observer struct {
+	// LongPause is how long nothing happens in a run before StepInfo and RunEvent say when it
+	// has gone on (Resumed), for traces that are not to last for years. Default: they do not.
+	LongPause time.Duration
+
 	// Attached is called by New with the engine that it returns.
 	Attached func(*Engine)
 
@@ -112,6 +116,10 @@ type RunEvent struct {
 	Created     time.Time
 	Started     time.Time // zero: it was never executed
 	Ended       time.Time // of RunEnded; otherwise zero
+	// Resumed is, for Waited and Sent, when a wait was last over during which nothing had
+	// happened in the run for Observer.LongPause; zero: none was, as far as the history says
+	// that a Loop keeps.
+	Resumed time.Time
 
 	run    *store.Run
 	engine *Engine
@@ -248,6 +256,14 @@ func (o *observation) caught(where string) {
 	}
 }
 
+// longPause returns the observer's. o may be nil.
+func (o *observation) longPause() time.Duration {
+	if o == nil {
+		return 0
+	}
+	return o.LongPause
+}
+
 // attach says which engine it is. o may be nil.
 func (o *observation) attach(e *Engine) {
 	if o != nil && o.Attached != nil {
@@ -300,15 +316,19 @@ func (o *observation) port() *observe.Port {
 		}
 	}
 	if f := o.Observer.Waited; f != nil {
-		p.Waited = func(run *store.Run, e *store.Entry) {
+		p.Waited = func(run *store.Run, e *store.Entry, resumed store.Time) {
 			defer o.caught("Waited")
-			f(o.event(run), waitEnded(e))
+			event := o.event(run)
+			event.Resumed = resumed.Time()
+			f(event, waitEnded(e))
 		}
 	}
 	if f := o.Observer.Sent; f != nil {
-		p.Sent = func(run *store.Run, c *store.Command) {
+		p.Sent = func(run *store.Run, c *store.Command, resumed store.Time) {
 			defer o.caught("Sent")
-			f(o.event(run), SentInfo{RunID: c.RunID, Name: c.Item.Name})
+			event := o.event(run)
+			event.Resumed = resumed.Time()
+			f(event, SentInfo{RunID: c.RunID, Name: c.Item.Name})
 		}
 	}
 	if f := o.Observer.Woken; f != nil {

@@ -8,7 +8,8 @@ import (
 
 // Observers returns an observer that calls each of several, in their order; nil ones are
 // skipped. A context that one returns is given to the next, and of headers with one key the
-// last ones count. Functions that Attempt, Start and Send return are called in reverse order.
+// last ones count. The shortest
+// LongPause counts for all. Functions that Attempt, Start and Send return are called in reverse order.
 func Observers(list ...*Observer) *Observer {
 	var all []*Observer
 	for _, o := range list {
@@ -16,7 +17,14 @@ func Observers(list ...*Observer) *Observer {
 			all = append(all, o)
 		}
 	}
+	pause := time.Duration(0)
+	for _, o := range all {
+		if o.LongPause > 0 && (pause == 0 || o.LongPause < pause) {
+			pause = o.LongPause
+		}
+	}
 	return &Observer{
+		LongPause:  pause,
 		Attached:   each(all, func(o *Observer) func(*Engine) { return o.Attached }),
 		Start:      eachCall(all, func(o *Observer) announced[StartInfo] { return o.Start }),
 		Send:       eachCall(all, func(o *Observer) announced[SendInfo] { return o.Send }),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync/atomic"
+	"time"
 
 	"github.com/stet-run/stet/internal/plain"
 	"github.com/stet-run/stet/internal/runner"
@@ -221,6 +222,8 @@ type StepInfo struct {
 	Name    string
 	Attempt int     // from 1
 	Headers Headers // of the run
+	// Resumed is as in RunEvent.
+	Resumed time.Time
 
 	attempt *steps.Attempt
 }
@@ -246,7 +249,7 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 func stepInfo(a *steps.Attempt) StepInfo {
 	return StepInfo{
 		RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Name: a.Name(), Attempt: a.Number(),
-		Headers: decodedHeaders(a.Headers), attempt: a,
+		Headers: decodedHeaders(a.Headers), Resumed: a.Resumed().Time(), attempt: a,
 	}
 }
 

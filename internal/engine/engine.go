@@ -77,6 +77,8 @@ type Config struct {
 	OnRecover func(Recovery)
 	Hooks     report.Hooks
 	Observer  *observe.Port // nil: nothing is reported
+	// LongPause is as in runner.Config.
+	LongPause time.Duration
 	// Attempt observes the attempts of steps, as steps.Env.Observe does; nil: nothing does.
 	Attempt func(context.Context, *steps.Attempt) (context.Context, func(*stored.Failure))
 }

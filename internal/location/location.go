@@ -118,6 +118,10 @@ func cutSegment(s string) (segment, string, error) {
 	s = s[1:]
 	switch seg.kind {
 	case kindName, kindKey:
+		if end := strings.IndexByte(s, terminator); end >= 0 && strings.IndexByte(s[:end], escape) < 0 {
+			seg.text, s = s[:end], s[end+1:]
+			break
+		}
 		var text strings.Builder
 		for {
 			if s == "" {
@@ -408,6 +412,11 @@ func (l Loc) Base() string { return l[len(l.Parent()):].String() }
 // Operation returns the name of the operation at l, its key, and the scope of its call.
 // If l ends with a key or an iteration, these are of the operation around it.
 func (l Loc) Operation() (name, key string, scope Loc) {
+	if l != "" {
+		if seg, rest, err := cutSegment(string(l)); err == nil && rest == "" && seg.kind == kindName {
+			return seg.text, "", ""
+		}
+	}
 	for at := l; at != ""; at = at.Parent() {
 		seg, _, err := cutSegment(string(at[len(at.Parent()):]))
 		switch {

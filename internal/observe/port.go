@@ -22,10 +22,11 @@ type Port struct {
 	RunStalled func(run *store.Run)
 
 	// Turn is called for each turn that stands, before the functions below, and Waited for
-	// each entry of it that ends a wait. Sent is called for each message to another run.
+	// each entry of it that ends a wait. Sent is called for each message to another run. resumed
+	// is when the run has last gone on after a long pause; 0: it has had none.
 	Turn   func(run *store.Run, turn *store.Turn)
-	Waited func(run *store.Run, e *store.Entry)
-	Sent   func(run *store.Run, c *store.Command)
+	Waited func(run *store.Run, e *store.Entry, resumed store.Time)
+	Sent   func(run *store.Run, c *store.Command, resumed store.Time)
 	// Woken is called for each timer of a run, with the time by which it was handed over late.
 	Woken func(run *store.Run, late time.Duration)
 

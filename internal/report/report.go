@@ -94,7 +94,7 @@ func (r *Reporter) observe(t *Turn) {
 	if o.Waited != nil {
 		for i := range t.Turn.Entries {
 			if e := &t.Turn.Entries[i]; e.Seq > 0 && waits(e.Kind) {
-				o.Waited(t.Run, e)
+				o.Waited(t.Run, e, t.Resumed)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (r *Reporter) observe(t *Turn) {
 		for i := range t.Turn.Sends {
 			c := &t.Turn.Sends[i]
 			if c.Item != nil && c.Item.Kind == store.ItemMessage && !store.IsEntity(c.RunID) {
-				o.Sent(t.Run, c)
+				o.Sent(t.Run, c, t.Resumed)
 			}
 		}
 	}

@@ -116,8 +116,8 @@ func TestWhatStandsIsObserved(t *testing.T) {
 	port := &observe.Port{
 		RunBegan: note("began"), RunEnded: note("ended"), RunStalled: note("stalled"),
 		Turn:   func(*store.Run, *store.Turn) { got = append(got, "turn") },
-		Waited: func(_ *store.Run, e *store.Entry) { got = append(got, "waited "+e.Kind.String()) },
-		Sent:   func(_ *store.Run, c *store.Command) { got = append(got, "sent to "+c.RunID) },
+		Waited: func(_ *store.Run, e *store.Entry, _ store.Time) { got = append(got, "waited "+e.Kind.String()) },
+		Sent:   func(_ *store.Run, c *store.Command, _ store.Time) { got = append(got, "sent to "+c.RunID) },
 		Woken:  func(_ *store.Run, late time.Duration) { got = append(got, "woken "+late.String()) },
 	}
 	stands := []string{"began r 0", "turn", "woken 1s", "waited sleep", "sent to other"}

@@ -44,6 +44,8 @@ type Config struct {
 	// run's goroutine; err breaks the activation. nil: none is.
 	Admit  func(runID string, it *store.Item) (full, err error)
 	Limits Limits
+	// LongPause is as in journal.Config.
+	LongPause time.Duration
 
 	// CancelAt is when the run is cancelled because it takes too long, with
 	// CancelReason; 0: never. That is MaxRun after its begin.
@@ -158,7 +160,7 @@ func New(cfg Config) *Interpreter {
 	r.faults.r = r
 	r.sched.OnPanic = r.faults.stopFor
 	r.j = journal.New(journal.Config{
-		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
+		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey, LongPause: cfg.LongPause,
 		Owner: owner{r}, Scheduler: r.sched,
 	})
 	r.promises = promises{j: r.j, made: map[string]*promiseOp{}, resolved: map[string]store.Item{}}

@@ -9,16 +9,17 @@ import (
 
 // News is what a turn has to report besides what stands in it.
 type News struct {
-	Failed []attempts.Failed // attempts that have failed, and that others follow
-	At     string            // the location at which the run stalls; "": none is known
-	Paused string            // why the run is paused without a request; "": it is not
-	Woken  bool              // a timer has acted
-	Late   time.Duration     // by how much the timers were late that have, at most
+	Failed  []attempts.Failed // attempts that have failed, and that others follow
+	At      string            // the location at which the run stalls; "": none is known
+	Paused  string            // why the run is paused without a request; "": it is not
+	Resumed store.Time        // as in journal.Journal
+	Woken   bool              // a timer has acted
+	Late    time.Duration     // by how much the timers were late that have, at most
 }
 
 // NewsOf returns the news of the turn that Take has just returned, and forgets them.
 func NewsOf(r *Interpreter, t *store.Turn) News {
-	news := News{Failed: r.steps.TakeFailed()}
+	news := News{Failed: r.steps.TakeFailed(), Resumed: r.j.Resumed()}
 	news.Late, news.Woken = r.j.Timers.TakeLate()
 	switch {
 	case r.over == nil:

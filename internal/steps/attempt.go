@@ -272,6 +272,9 @@ func (a *Attempt) Name() string { return a.body.Name() }
 // RunKey returns what [stored.RunKey] does for the run.
 func (a *Attempt) RunKey() [16]byte { return stored.RunKey(a.first, a.generation) }
 
+// Resumed returns when the run has last gone on after a long pause; 0: it has had none.
+func (a *Attempt) Resumed() store.Time { return a.body.Resumed }
+
 // Key returns the step's idempotency key.
 func (a *Attempt) Key() string { return a.body.Key() }
 

@@ -2,7 +2,7 @@
 // OpenTelemetry, never its SDK: the application configures that.
 //
 //	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(otel.IDs{}))
-//	observer, err := otel.New(otel.Tracer(provider), otel.IDs{})
+//	observer, err := otel.New(otel.Tracer(provider), otel.IDs{}, otel.Cut(time.Hour))
 //	engine, err := stet.New(ctx, stet.Config{Store: s, Workflows: w, Observer: observer})
 //
 // # Traces
@@ -20,6 +20,8 @@
 // No span is open while a run waits, and none is emitted when a run is replayed. A message
 // that was received is a link of the wait for it, and the run before a rewind is one of the
 // run after it. Attributes are stet.workflow, stet.run.id, stet.location and stet.attempt.
+//
+// With Cut a run that has waited for long goes on in another trace, which is linked.
 //
 // The ID of a run's span is derived from random bytes of the run, in every process the same.
 // If the provider makes IDs by IDs, the run's attempts are children of the span that is

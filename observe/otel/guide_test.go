@@ -2,6 +2,7 @@ package otel_test
 
 import (
 	"testing"
+	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -17,7 +18,7 @@ func withTraces(exporter sdktrace.SpanExporter, meters *sdkmetric.MeterProvider)
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.01))),
 		sdktrace.WithIDGenerator(otel.IDs{}), // so that attempts are children of their run
 	)
-	return otel.New(otel.Tracer(traces), otel.IDs{}, otel.Meter(meters))
+	return otel.New(otel.Tracer(traces), otel.IDs{}, otel.Meter(meters), otel.Cut(time.Hour))
 }
 
 // TestGuide makes what the guide shows.

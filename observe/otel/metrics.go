@@ -218,6 +218,12 @@ func (m *metrics) all() []*stet.Engine {
 	return m.engines[:len(m.engines):len(m.engines)]
 }
 
+// attempted counts an attempt that has ended.
+func (m *metrics) attempted(ctx context.Context, s *stet.StepInfo, took time.Duration, err error) {
+	of := m.ofStep.Of(stepKey{s.Workflow, s.Name, observe.Outcome(err)})
+	m.attemptDuration.Record(ctx, took.Seconds(), of)
+}
+
 func (m *metrics) observer() *stet.Observer {
 	ctx := context.Background()
 	return &stet.Observer{
@@ -225,13 +231,6 @@ func (m *metrics) observer() *stet.Observer {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.engines = append(m.engines, e)
-		},
-		Attempt: func(ctx context.Context, s stet.StepInfo) (context.Context, func(error)) {
-			begun := time.Now()
-			return ctx, func(err error) {
-				of := m.ofStep.Of(stepKey{s.Workflow, s.Name, observe.Outcome(err)})
-				m.attemptDuration.Record(ctx, time.Since(begun).Seconds(), of)
-			}
 		},
 		RunBegan: func(r stet.RunEvent) { m.runsStarted.Add(ctx, 1, m.ofWorkflow.Of(r.Workflow)) },
 		RunEnded: func(r stet.RunEvent) {

@@ -512,12 +512,81 @@ func BenchmarkThroughput(b *testing.B) {
 	without, observed := with(nil), with(observer)
 	without()
 	observed()
-	var ratios []float64
-	for b.Loop() {
-		a, o := without(), observed()
-		ratios = append(ratios, a.Seconds()/o.Seconds())
+	best, bestObserved := without(), observed()
+	for b.Loop() { // of each the best counts: other work on the machine slows single rounds down
+		best, bestObserved = min(best, without()), min(bestObserved, observed())
 		exporter.Reset()
 	}
-	slices.Sort(ratios)
-	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(best.Seconds()/bestObserved.Seconds(), "ratio")
+}
+
+// TestCut: after a wait of more than an hour a run goes on in a new trace that is linked with
+// the former one, the same in each process that replays it; a shorter wait cuts nothing.
+func TestCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		nothing := func(context.Context) error { return nil }
+		code := stet.Define("order", func(ctx stet.Context, _ int) (int, error) {
+			for _, name := range []string{"a", "b", "c", "d"} {
+				if err := stet.Do(ctx, "step "+name, nothing); err != nil {
+					return 0, err
+				}
+				if name == "d" {
+					break
+				}
+				if _, err := said.Receive(ctx, stet.Named("word "+name)); err != nil {
+					return 0, err
+				}
+			}
+			return 0, nil
+		})
+		var all tracetest.SpanStubs
+		observer, provider, exporter := traced(t, otel.Cut(time.Hour))
+		cfg := stet.Config{Workflows: []stet.Definition{code}, Observer: observer}
+		e, stop := serving(t, s.Join(), cfg)
+		synctest.Wait()
+		ctx, caller := provider.Tracer("test").Start(t.Context(), "request")
+		if _, err := code.Start(ctx, e, 1, stet.ID("r")); err != nil {
+			t.Fatal(err)
+		}
+		caller.End()
+		for _, wait := range []time.Duration{50 * time.Minute, 2 * time.Hour, time.Minute} {
+			time.Sleep(wait)
+			if err := said.Send(t.Context(), e, "r", "go"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if wait == 2*time.Hour { // the last step is executed by a process that has replayed the rest
+				stop()
+				all = append(all, exporter.GetSpans()...)
+				observer, _, exporter = traced(t, otel.Cut(time.Hour))
+				cfg.Observer = observer
+				e, stop = serving(t, s.Join(), cfg)
+				synctest.Wait()
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		found := spans(t, slices.DeleteFunc(append(all, exporter.GetSpans()...), func(s tracetest.SpanStub) bool {
+			return s.Name == "send said"
+		}))
+		first, later := found["request"].SpanContext.TraceID(), found["attempt step c"].SpanContext.TraceID()
+		if first == later {
+			t.Error("after two hours the run goes on in the former trace")
+		}
+		for name, want := range map[string]trace.TraceID{
+			"attempt step a": first, "wait word a": first, "attempt step b": first, "wait word b": later,
+			"attempt step c": later, "wait word c": later, "attempt step d": later, "run order": first,
+		} {
+			s, linked := found[name], false
+			for _, l := range s.Links {
+				linked = linked || l.SpanContext.TraceID() == first
+			}
+			if s.SpanContext.TraceID() != want || linked != (want == later) {
+				t.Errorf("%q: trace %s, linked with the first one: %v", name, s.SpanContext.TraceID(), linked)
+			}
+		}
+	})
 }

@@ -289,11 +289,9 @@ func BenchmarkThroughput(b *testing.B) {
 	without, observed := with(nil), with(observer)
 	without()
 	observed()
-	var ratios []float64
-	for b.Loop() {
-		a, o := without(), observed()
-		ratios = append(ratios, a.Seconds()/o.Seconds())
+	best, bestObserved := without(), observed()
+	for b.Loop() { // of each the best counts: other work on the machine slows single rounds down
+		best, bestObserved = min(best, without()), min(bestObserved, observed())
 	}
-	slices.Sort(ratios)
-	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(best.Seconds()/bestObserved.Seconds(), "ratio")
 }

@@ -23,6 +23,7 @@ type Body struct {
 	Detail   []byte        // of the former attempt's last heartbeat; nil: none
 	Kind     string        // of which a node executes at most Limit at a time; "": it has no such limit
 	Limit    int
+	Resumed  store.Time // as in journal.Journal
 
 	steps      *Steps
 	generation int

@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/sched"
@@ -41,6 +42,9 @@ type Config struct {
 	// Fetch returns the value of an entry that the snapshot left out.
 	Fetch  func(loc string) ([]byte, error)
 	Limits Limits
+	// LongPause is how long nothing happens in a run before Resumed notes when it has gone on;
+	// 0: it never does.
+	LongPause time.Duration
 	// NewKey returns a key that was never returned before. nil: it is derived, which is
 	// enough for a run that is not committed.
 	NewKey    func() string
@@ -84,6 +88,7 @@ type Journal struct {
 	now     store.Time // the run's time: that of the last hand-over
 	bound   store.Time // lower bound of the store's time, as last given
 	inboxAt store.Time // the inbox was read at this time or later
+	resumed store.Time // when a wait was over during which nothing had happened for LongPause; 0: none was
 	seq     int64      // completions handed over
 	pos     int64      // barrier: hand-overs and failed attempts so far
 
@@ -127,6 +132,17 @@ func (j *Journal) Advance(now, inboxAt store.Time) {
 
 // Now returns the run's time: that of the last hand-over.
 func (j *Journal) Now() store.Time { return j.now }
+
+// Resumed returns when a wait was over during which nothing had happened in the run for
+// LongPause; 0: none was, as far as the history that is left says.
+func (j *Journal) Resumed() store.Time { return j.resumed }
+
+// resume notes the end of a long pause, if an operation of the kind, handed over at a time, is one.
+func (j *Journal) resume(kind store.Kind, at store.Time) {
+	if j.LongPause > 0 && kind != store.KindStep && !kind.Undoes() && at.Sub(j.now) > j.LongPause {
+		j.resumed = at
+	}
+}
 
 // Bound returns a lower bound of the store's time.
 func (j *Journal) Bound() store.Time { return j.bound }
