@@ -14,6 +14,21 @@ import (
 // file for go build's flag of that name; "": none. What it makes is kept in the user's cache
 // folder for the next time.
 func Compile(ctx context.Context, overlay string) (*box.Program, error) {
+	return compile(ctx, "github.com/stet-run/stet/internal/sim/guest", "none", overlay)
+}
+
+// CompileWithFile is Compile for worlds in which the store is a file.
+func CompileWithFile(ctx context.Context, overlay string) (*box.Program, error) {
+	p, err := Compile(ctx, overlay)
+	if err != nil {
+		return nil, err
+	}
+	// Where the system has no locks of files, SQLite's driver has its own with this tag.
+	p.Store, err = compile(ctx, "github.com/stet-run/stet/internal/sim/guest/file", "sqlite3_dotlk", overlay)
+	return p, err
+}
+
+func compile(ctx context.Context, program, tag, overlay string) (*box.Program, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("a folder for compiled programs: %w", err)
@@ -28,11 +43,11 @@ func Compile(ctx context.Context, overlay string) (*box.Program, error) {
 	}
 	defer os.RemoveAll(made)
 	wasm := filepath.Join(made, "guest.wasm")
-	args := []string{"build", "-trimpath", "-o", wasm}
+	args := []string{"build", "-trimpath", "-tags", tag, "-o", wasm}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	build := exec.CommandContext(ctx, "go", append(args, "github.com/stet-run/stet/internal/sim/guest")...)
+	build := exec.CommandContext(ctx, "go", append(args, program)...)
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go %q: %w\n%s", build.Args[1:], err, out)

@@ -27,6 +27,9 @@ func (w *world) connection(machine int) *fate {
 // send decides what becomes of a message between a machine and the store.
 func (w *world) send(m box.Message) {
 	w.messages++
+	if m.To == 0 {
+		m.To = w.store.ID // it has had other lives
+	}
 	outside := m.From // the machine that is not the store
 	if outside == w.store.ID {
 		outside = m.To

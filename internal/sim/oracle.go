@@ -25,8 +25,9 @@ type oracle struct {
 	durable  map[operation]time.Duration // since when the result is recorded
 	changed  map[string]bool             // runs whose history an operator has changed
 	keys     map[string]operation        // of idempotency
-	killed   map[operation]int           // nodes
-	inARow   map[operation]int           // processes; -1: the run was stalled
+	keyOf    map[operation]string
+	killed   map[operation]int // nodes
+	inARow   map[operation]int // processes; -1: the run was stalled
 	undone   map[operation]int
 	acts     map[int]*plan.Note   // what became of them; the zero Note: nothing yet
 	started  map[string]plan.Note // by run: what became of its start
@@ -62,6 +63,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 	o := &oracle{
 		plan: p, now: now, reached: map[string]int{}, bodies: map[string]*body{}, begun: map[body]int{},
 		durable: map[operation]time.Duration{}, changed: map[string]bool{}, keys: map[string]operation{},
+		keyOf:  map[operation]string{},
 		killed: map[operation]int{}, inARow: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
@@ -109,6 +111,11 @@ func (o *oracle) note(n plan.Note) (die bool) {
 			o.violated("15: the key of %s of %s is that of %s of %s", n.Op, n.Run, was.op, was.run)
 		}
 		o.keys[n.Key] = at
+		if was, ok := o.keyOf[at]; ok && was != n.Key && !o.changed[n.Run] {
+			o.violated("15: attempt %d of %s of %s has another key than one before it", n.Attempt, n.Op, n.Run)
+		}
+		o.keyOf[at] = n.Key
+		o.barrier(n)
 		if n.Kills > o.killed[at] && o.inARow[at] >= 0 {
 			o.killed[at]++
 			o.count("body killed its node")
@@ -287,6 +294,21 @@ func (o *oracle) begins(run string) {
 		o.violated("20: %s begins at %s, and is to begin at %s", run, o.now(), due)
 	}
 	o.count("begin of a run that was delayed")
+}
+
+// barrier: a body begins when the results of the steps before it are recorded. It looks at the steps
+// that are not in branches, loops or scopes.
+func (o *oracle) barrier(n plan.Note) {
+	i := slices.IndexFunc(o.plan.Runs, func(r plan.Run) bool { return r.ID == n.Run })
+	if i < 0 || o.plan.Sealed || o.changed[n.Run] {
+		return
+	}
+	p := o.plan.Runs[i].Program
+	for _, op := range p[:max(0, slices.IndexFunc(p, func(op plan.Op) bool { return op.Name == n.Op }))] {
+		if _, ok := o.durable[operation{n.Run, op.Name}]; op.Kind == plan.Step && !ok {
+			o.violated("2: %s of %s begins, and the result of %s is not recorded", n.Op, n.Run, op.Name)
+		}
+	}
 }
 
 // together: an act that starts several runs starts all or none.

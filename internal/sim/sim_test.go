@@ -64,6 +64,49 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+var compiledWithFile = sync.OnceValues(func() (*box.Program, error) {
+	return sim.CompileWithFile(context.Background(), "")
+})
+
+// TestSQLite executes worlds in which the store is a file of SQLite, whose power is cut and whose
+// disk is full. A seed that breaks a promise is looked at by
+// go run ./internal/sim/run --seed N --sqlite --trace.
+func TestSQLite(t *testing.T) {
+	p, err := compiledWithFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(max(1, worlds(t)/50)) {
+		r, err := sim.Run(p, plan.OnDisk(plan.Generate(seed+1)), nil)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed+1, err)
+		}
+		for _, v := range r.Violations {
+			t.Errorf("seed %d: %s", seed+1, v)
+		}
+	}
+}
+
+// TestADiskThatLiesIsSeen: a world notices what a power cut takes away that was acknowledged.
+func TestADiskThatLiesIsSeen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one world of SQLite is enough in a short test")
+	}
+	p, err := compiledWithFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		of := plan.OnDisk(plan.Generate(seed + 1))
+		of.Faults = append([]plan.Fault{{Kind: plan.Lies}}, of.Faults...)
+		if r, err := sim.Run(p, of, nil); err != nil || len(r.Violations) > 0 {
+			t.Logf("seed %d: %v %v", seed+1, r.Violations, err)
+			return
+		}
+	}
+	t.Error("expected that one of 20 worlds with a disk that lies breaks a promise")
+}
+
 // worlds is how many worlds make test, make check and make soak execute.
 func worlds(t *testing.T) int {
 	switch {

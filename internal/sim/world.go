@@ -34,6 +34,10 @@ type world struct {
 	monitor  *monitor
 	oracle   *oracle
 
+	program *box.Program
+	disk    *box.Disk // of the store; nil: it is in memory
+	files   int       // lives of its machine
+
 	away    time.Duration // until then the store answers nothing
 	clients fate          // of the client's connection
 }
@@ -58,13 +62,13 @@ const limit = 40 * time.Minute
 
 // Run executes a plan, until it has ended or a promise is broken. log gets a line for all that happens; nil: nobody.
 func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
-	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}}
+	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}, program: p}
 	defer w.Close()
 	w.Log = log
 	w.oracle = newOracle(of, w.Now)
 	w.monitor = newMonitor(w.oracle, w.Logf)
 	w.Send, w.Note = w.send, w.note
-	w.store = w.Begin("store", "store", fmt.Sprint(of.Slots))
+	w.beginStore(p)
 	for _, n := range of.Nodes {
 		w.nodes = append(w.nodes, &node{Node: n})
 	}
@@ -92,6 +96,60 @@ func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 		w.oracle.judge()
 	}
 	return Result{w.oracle.violations, w.oracle.reached, w.Now(), w.messages}, err
+}
+
+// beginStore begins a life of the store's machine.
+func (w *world) beginStore(p *box.Program) {
+	if !w.plan.Disk {
+		w.store = w.Begin("store", "store", fmt.Sprint(w.plan.Slots))
+		return
+	}
+	if w.disk == nil {
+		w.disk = box.NewDisk()
+	}
+	w.files++
+	w.store = w.BeginOn(w.disk, p.Store, fmt.Sprintf("store-%d", w.files))
+	m := w.store
+	var again func()
+	again = func() { // one that could not open its file has ended by itself
+		switch code, dead := m.Dead(); {
+		case !dead:
+			w.After(10*time.Millisecond, again)
+		case code == 0:
+			w.disk.Unlock()
+			w.beginStore(p)
+		}
+	}
+	w.After(10*time.Millisecond, again)
+}
+
+// cutPower ends the store's machine in one of its next calls, with what its disk has not synced,
+// and begins another one later.
+func (w *world) cutPower(f plan.Fault, p *box.Program) {
+	m := w.store
+	if _, dead := m.Dead(); dead {
+		return
+	}
+	w.oracle.count("power cut")
+	m.KillWithin(f.Calls + 1)
+	var down func()
+	down = func() {
+		code, dead := m.Dead()
+		switch {
+		case !dead:
+			w.After(time.Millisecond, down)
+			return
+		case code == 0:
+			return // it has ended by itself before
+		}
+		lost := w.disk.Cut(w.Rand)
+		w.Logf("the power is cut: %d writes are lost", lost)
+		if lost > 0 {
+			w.oracle.count("power cut that has lost writes")
+		}
+		w.After(f.Lasts, func() { w.beginStore(p) })
+	}
+	w.After(time.Millisecond, down)
 }
 
 // begin begins a life of a node.
@@ -160,6 +218,18 @@ func (w *world) fault(f plan.Fault) {
 		w.After(f.Lasts, func() { m.Drift(1) })
 	case plan.Away:
 		w.away = until
+	case plan.PowerCut:
+		w.cutPower(f, w.program)
+	case plan.Lies:
+		w.disk.Lies = true
+	case plan.Full:
+		w.disk.Room = 1
+		w.After(f.Lasts, func() {
+			w.disk.Room = 0
+			if w.disk.Refused > 0 {
+				w.oracle.count("disk was full")
+			}
+		})
 	case plan.StoreLag:
 		w.store.Pause(f.Lasts)
 	default:
@@ -189,7 +259,7 @@ func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
 		return
 	}
 	w.oracle.died(m.Name)
-	if code, _ := m.Dead(); code == 0 && w.healed {
+	if code, _ := m.Dead(); code == 0 && w.healed && !w.plan.Disk {
 		w.monitor.stopped(m.ID, m.Name)
 	}
 	// The server's machine sees the end of the connections, at once or much later.

@@ -18,12 +18,14 @@ type Machine struct {
 	ID   int
 	Name string
 
-	w      *World
-	random *rand.ChaCha8
-	begun  bool
-	dead   bool
-	code   int // with which it ended by itself
-	paused time.Duration
+	w       *World
+	program *Program
+	disk    *Disk // nil: it has none
+	random  *rand.ChaCha8
+	begun   bool
+	dead    bool
+	code    int // with which it ended by itself
+	paused  time.Duration
 
 	// The clock shows clock at clockAt, and goes on at rate.
 	clock, clockAt time.Duration
@@ -123,7 +125,7 @@ func (m *Machine) step() {
 
 // execute is the goroutine of the machine.
 func (m *Machine) execute(args []string) {
-	err := m.w.program.run(context.WithValue(context.Background(), machineKey{}, m), m, args)
+	err := m.program.run(context.WithValue(context.Background(), machineKey{}, m), m, args)
 	exit := new(sys.ExitError)
 	switch {
 	case m.dead:

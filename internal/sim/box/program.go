@@ -3,11 +3,13 @@ package box
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental/sysfs"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 )
@@ -17,6 +19,9 @@ type Program struct {
 	runtime wazero.Runtime
 	module  wazero.CompiledModule
 	env     [][2]string
+
+	// Store is the program of the store's machine on a disk; nil: there is none.
+	Store *Program
 }
 
 // Compile compiles a program. What it makes is kept in the folder cache for the next time.
@@ -73,11 +78,20 @@ func (p *Program) WithEnv(name, value string) *Program {
 }
 
 // Close releases the program.
-func (p *Program) Close() error { return p.runtime.Close(context.Background()) }
+func (p *Program) Close() error {
+	err := p.runtime.Close(context.Background())
+	if p.Store != nil {
+		err = errors.Join(err, p.Store.Close())
+	}
+	return err
+}
 
 func (p *Program) run(ctx context.Context, m *Machine, args []string) error {
 	cfg := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{m.Name}, args...)...).
 		WithStdout(m).WithStderr(m)
+	if m.disk != nil {
+		cfg = cfg.WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(m.disk, "/"))
+	}
 	for _, v := range p.env {
 		cfg = cfg.WithEnv(v[0], v[1])
 	}
@@ -216,12 +230,17 @@ func fdRead(m *Machine, mem api.Memory, args []uint64) errno {
 
 // fdstatGet says that the input is a stream that does not block.
 func fdstatGet(m *Machine, mem api.Memory, args []uint64) errno {
-	if uint32(args[0]) > 2 {
+	if uint32(args[0]) > 2 && m.disk == nil {
 		return badf
 	}
 	s, _ := mem.Read(uint32(args[1]), 24)
 	clear(s)
-	s[0] = 2 // a device of characters
+	switch s[0] = 4; uint32(args[0]) { // a file
+	case 0, 1, 2:
+		s[0] = 2 // a device of characters
+	case 3:
+		s[0] = 3 // the folder
+	}
 	if uint32(args[0]) == 0 {
 		s[2] = 4 // does not block
 	}

@@ -115,11 +115,19 @@ func (w *World) Close() {
 // Begin starts a machine, with arguments for its program. It executes its first
 // instructions at once or, called by an event of another machine, after that.
 func (w *World) Begin(name string, args ...string) *Machine {
+	return w.BeginOn(nil, w.program, name, args...)
+}
+
+// BeginOn is Begin for a machine that executes another program, on a disk.
+func (w *World) BeginOn(d *Disk, p *Program, name string, args ...string) *Machine {
 	m := &Machine{
-		ID: len(w.machines), Name: name, w: w, rate: 1, clockAt: w.now, clock: w.now,
+		ID: len(w.machines), Name: name, w: w, program: p, disk: d, rate: 1, clockAt: w.now, clock: w.now,
 		resume: make(chan bool), waits: make(chan struct{}),
 	}
 	w.machines = append(w.machines, m)
+	if d != nil {
+		d.call = m.call
+	}
 	m.random = rand.NewChaCha8(seedOf(w.Rand))
 	w.Logf("%s begins", name)
 	w.After(0, func() {

@@ -29,7 +29,7 @@ type generator struct {
 	loops int // around the present place
 	left  int // operations that the run may still get
 
-	unlimited bool // steps get no permits, and take no time
+	unlimited bool // steps get no permits, take no time and end no process
 }
 
 // Generate returns the plan of a seed.
@@ -65,6 +65,35 @@ func Generate(seed uint64) Plan {
 	}
 	g.acts()
 	g.faults()
+	return g.Plan
+}
+
+// OnDisk returns a plan in which the store is a file: one slot, and faults of its disk.
+func OnDisk(of Plan) Plan {
+	g := &generator{Rand: rand.New(rand.NewPCG(of.Seed, 0x6469736b)), Plan: of}
+	g.Disk, g.Slots = true, 1
+	// SQLite is slow in a machine of the world, so the world is small.
+	g.Nodes, g.Runs = g.Nodes[:min(len(g.Nodes), 2)], g.Runs[:min(len(g.Runs), 5)]
+	g.Length, g.Schedules, g.Sweep = min(g.Length, 15*time.Second), nil, 0
+	g.Faults = slices.DeleteFunc(slices.Clone(of.Faults), func(f Fault) bool {
+		return f.Node >= len(g.Nodes) || f.At > g.Length
+	})
+	g.Acts = slices.DeleteFunc(slices.Clone(of.Acts), func(a Act) bool {
+		return a.At > g.Length || a.Kind == PauseAll || a.Kind == ResumeAll || a.Kind == Trigger ||
+			a.Run != "" && !slices.ContainsFunc(g.Runs, func(r Run) bool { return r.ID == a.Run })
+	})
+	for i := range g.Runs {
+		g.Runs[i].At = min(g.Runs[i].At, g.Length/2)
+	}
+	for range 1 + g.IntN(5) {
+		g.Faults = append(g.Faults, Fault{
+			Kind: PowerCut, At: g.upTo(g.Length), Lasts: g.some(500 * time.Millisecond), Calls: g.Int64N(300),
+		})
+	}
+	for range g.IntN(3) {
+		g.Faults = append(g.Faults, Fault{Kind: Full, At: g.upTo(g.Length), Lasts: g.some(2 * time.Second)})
+	}
+	slices.SortStableFunc(g.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 	return g.Plan
 }
 
@@ -278,7 +307,7 @@ func (g *generator) body() *Body {
 	}
 	b.Beats = g.on["beats"] && g.chance(0.3)
 	b.Deaf = g.on["deaf"] && g.chance(0.2)
-	if g.on["kills"] && g.loops == 0 && g.chance(0.03) {
+	if g.on["kills"] && !g.unlimited && g.loops == 0 && g.chance(0.03) {
 		b.Kills = 1
 	}
 	if g.on["emits"] && g.chance(0.2) {
@@ -391,6 +420,12 @@ func (g *generator) acts() {
 		return 1 + g.IntN(most)
 	}
 	add(several(Receive, 20), func(a *Act) { a.Kind, a.Name = Send, fmt.Sprintf("%s-%d", Receive, g.IntN(2)) })
+	for range several(Receive, 3) { // some at once, of one sender
+		to, name, at := g.Runs[g.IntN(len(g.Runs))], fmt.Sprintf("%s-%d", Receive, g.IntN(2)), g.upTo(2*time.Second)
+		add(2+g.IntN(3), func(a *Act) {
+			a.Kind, a.Name, a.Run, a.From, a.At = Send, name, to.ID, 0, min(to.At+to.After+at, g.Length)
+		})
+	}
 	add(several(Event, 10), func(a *Act) { a.Kind, a.Name, a.Run = Publish, pick(g, "all", "once"), "" })
 	add(several(Update, 10), func(a *Act) {
 		a.Kind, a.Name, a.From = Update, fmt.Sprintf("%s-%d", Update, g.IntN(2)), 100+a.No

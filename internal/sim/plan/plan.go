@@ -7,8 +7,9 @@ import "time"
 // Plan is what happens in one world.
 type Plan struct {
 	Seed     uint64   `json:"seed"`
-	Features []string `json:"features"` // what this seed has switched on
-	Slots    int      `json:"slots"`    // of the store
+	Features []string `json:"features"`       // what this seed has switched on
+	Slots    int      `json:"slots"`          // of the store
+	Disk     bool     `json:"disk,omitempty"` // the store is a file
 	Nodes    []Node   `json:"nodes"`
 	Queues   []Queue  `json:"queues,omitempty"`
 	Runs     []Run    `json:"runs"`
@@ -191,19 +192,22 @@ type Fault struct {
 
 // Kinds of faults.
 const (
-	Kill     = "kill"     // the node dies, and begins again after Lasts
-	Stop     = "stop"     // the node is asked to stop, and begins again after Lasts
-	Deploy   = "deploy"   // like Stop, with the next build
-	Freeze   = "freeze"   // the node executes nothing
-	Cut      = "cut"      // no message passes between node and store
-	Mute     = "mute"     // requests arrive, no answer comes back
-	Lose     = "lose"     // a share of requests is lost, the connection breaks
-	Unheard  = "unheard"  // a share of answers is lost, the connection breaks
-	Slow     = "slow"     // messages take long
-	Hints    = "hints"    // hints are lost
-	Jump     = "jump"     // the node's clock of the day is set
-	Drift    = "drift"    // the node's clocks go wrong
-	Away     = "away"     // the store answers nothing, to anybody
-	StoreLag = "storelag" // the store's machine executes nothing
-	Linger   = "linger"   // the end of the node's connections is not seen by the store
+	Kill     = "kill"      // the node dies, and begins again after Lasts
+	Stop     = "stop"      // the node is asked to stop, and begins again after Lasts
+	Deploy   = "deploy"    // like Stop, with the next build
+	Freeze   = "freeze"    // the node executes nothing
+	Cut      = "cut"       // no message passes between node and store
+	Mute     = "mute"      // requests arrive, no answer comes back
+	Lose     = "lose"      // a share of requests is lost, the connection breaks
+	Unheard  = "unheard"   // a share of answers is lost, the connection breaks
+	Slow     = "slow"      // messages take long
+	Hints    = "hints"     // hints are lost
+	Jump     = "jump"      // the node's clock of the day is set
+	Drift    = "drift"     // the node's clocks go wrong
+	Away     = "away"      // the store answers nothing, to anybody
+	StoreLag = "storelag"  // the store's machine executes nothing
+	PowerCut = "power cut" // of a store that is a file; it is there again after Lasts
+	Full     = "full disk" // of a store that is a file
+	Lies     = "lies"      // the disk of a store that is a file keeps nothing of what is synced
+	Linger   = "linger"    // the end of the node's connections is not seen by the store
 )

@@ -161,8 +161,7 @@ var table = []defect{
 			"\t}\n" +
 			"\treturn b.steps.Key(b.Location, b.generation)\n" +
 			"}",
-		why:    "each attempt has an idempotency key of its own",
-		unseen: "a key is compared with those of other steps, and not with that of the former attempt",
+		why: "each attempt has an idempotency key of its own",
 	},
 	{
 		name: "uncounted", file: "internal/runner/attempts/step.go", breaks: "13",

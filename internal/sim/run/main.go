@@ -3,6 +3,7 @@
 //	go run ./internal/sim/run --seeds 1-500
 //	go run ./internal/sim/run --seed 17 --trace
 //	go run ./internal/sim/run --seed 17 --shrink
+//	go run ./internal/sim/run --seeds 1-50 --sqlite
 //
 // It prints each promise that was broken, and how often each rare situation was reached. The
 // exit code is 1 if a promise was broken, or 2,000 worlds and more have not reached one of the
@@ -37,11 +38,12 @@ func main() {
 	trace := flag.Bool("trace", false, "print every act of the world")
 	shrink := flag.Bool("shrink", false, "print the smallest plan found that breaks a promise, with its trace")
 	overlay := flag.String("overlay", "", "a file for the flag of that name of go build: the engine with a defect")
+	file := flag.Bool("sqlite", false, "the store is a file of SQLite, whose power is cut")
 	flag.Parse()
 	if *one != 0 {
 		*seeds = fmt.Sprint(*one)
 	}
-	err := run(*seeds, *trace, *shrink, *overlay)
+	err := run(*seeds, *trace, *shrink, *file, *overlay)
 	switch {
 	case errors.Is(err, errBroken):
 		os.Exit(1)
@@ -54,12 +56,17 @@ func main() {
 // slow is how long a world takes at most that nobody wonders about.
 const slow = 20 * time.Second
 
-func run(seeds string, trace, shrink bool, overlay string) error {
+func run(seeds string, trace, shrink, file bool, overlay string) error {
 	first, last, err := rangeOf(seeds)
 	if err != nil {
 		return err
 	}
-	p, err := sim.Compile(context.Background(), overlay)
+	compile, planned := sim.Compile, plan.Generate
+	if file {
+		compile = sim.CompileWithFile
+		planned = func(seed uint64) plan.Plan { return plan.OnDisk(plan.Generate(seed)) }
+	}
+	p, err := compile(context.Background(), overlay)
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func run(seeds string, trace, shrink bool, overlay string) error {
 		working.Go(func() {
 			for seed := range next {
 				late := time.AfterFunc(slow, func() { fmt.Printf("seed %d takes longer than %s\n", seed, slow) })
-				r, err := sim.Run(p, plan.Generate(seed), log)
+				r, err := sim.Run(p, planned(seed), log)
 				late.Stop()
 				mu.Lock()
 				for situation, n := range r.Reached {
@@ -112,7 +119,7 @@ func run(seeds string, trace, shrink bool, overlay string) error {
 		return nil
 	}
 	if shrink {
-		return errors.Join(errBroken, shrunk(p, slices.Min(broken)))
+		return errors.Join(errBroken, shrunk(p, planned(slices.Min(broken))))
 	}
 	return errBroken
 }
@@ -142,13 +149,14 @@ func rangeOf(seeds string) (first, last uint64, err error) {
 const tries = 300
 
 // shrunk prints a smaller world that breaks a promise.
-func shrunk(p *box.Program, seed uint64) error {
-	small := sim.Shrink(p, plan.Generate(seed), tries)
+func shrunk(p *box.Program, of plan.Plan) error {
+	small := sim.Shrink(p, of, tries)
 	text, err := json.MarshalIndent(small, "", "  ")
 	if err != nil {
 		return err
 	}
 	r, err := sim.Run(p, small, func(line string) { fmt.Println(line) })
-	fmt.Printf("seed %d, made smaller:\n%s\n\t%s\n", seed, text, strings.Join(append(r.Violations, texts(err)...), "\n\t"))
+	fmt.Printf("seed %d, made smaller:\n%s\n\t%s\n", of.Seed, text,
+		strings.Join(append(r.Violations, texts(err)...), "\n\t"))
 	return nil
 }
