@@ -80,7 +80,8 @@ type StreamItem struct {
 // StreamItemOf returns the form of an item.
 func StreamItemOf(i *stet.StreamItem[stet.RawValue]) StreamItem {
 	return StreamItem{
-		Position: i.Position, At: i.At, Skipped: i.Skipped, Rewound: i.Rewound, Location: i.Location, Attempt: i.Attempt, Again: i.Again,
+		Position: i.Position, At: i.At, Skipped: i.Skipped, Rewound: i.Rewound,
+		Location: i.Location, Attempt: i.Attempt, Again: i.Again,
 		Value: Value(i.Value.Bytes()),
 	}
 }

@@ -90,7 +90,8 @@ func TestRunByClient(t *testing.T) {
 	if err != nil || len(rest.Runs) != 2 || rest.Next != "" {
 		t.Fatalf("the next page: %+v, %v", rest, err)
 	}
-	if _, err := c.Runs(t.Context(), "status=failed", client.Page{Cursor: list.Next}); !errors.Is(err, store.ErrBadCursor) {
+	_, err = c.Runs(t.Context(), "status=failed", client.Page{Cursor: list.Next})
+	if !errors.Is(err, store.ErrBadCursor) {
 		t.Errorf("a cursor of another query: %v", err)
 	}
 	if info, err := e.Runs().Info(t.Context(), "o-1"); err != nil || info.Headers["stet.by"] != "ada" {

@@ -158,7 +158,8 @@ func TestLogin(t *testing.T) {
 
 // TestProxyHeaderCounts from the networks of the proxy alone, and once.
 func TestProxyHeaderCounts(t *testing.T) {
-	proxy := server.Proxy("X-User", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, func(name string) *access.Identity {
+	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	proxy := server.Proxy("X-User", networks, func(name string) *access.Identity {
 		if name != "ann" {
 			return nil
 		}

@@ -176,6 +176,19 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 	return nil
 }
 
+// again looks at the credential of a call that goes on: it may be revoked, or over.
+func (s *server) again(c *endpoint.Call) error {
+	who, err := s.identify(c.Request)
+	if err != nil {
+		return err
+	}
+	if who.Name != c.Who.Name || who.Role != c.Who.Role || !slices.Equal(who.Workflows, c.Who.Workflows) ||
+		!slices.Equal(who.Named, c.Who.Named) {
+		return &endpoint.Error{Code: api.CodeForbidden, Detail: "the identity has other rights than before"}
+	}
+	return nil
+}
+
 // identify asks the authenticators who makes a request.
 func (s *server) identify(r *http.Request) (*access.Identity, error) {
 	from, request := addressOf(r), callOf(r).RequestID

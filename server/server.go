@@ -27,6 +27,7 @@ import (
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/server/internal/live"
 	"github.com/stet-run/stet/server/internal/resources"
 	"github.com/stet-run/stet/server/ui"
 )
@@ -80,7 +81,9 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 		requests: newRates(float64(o.Rate), float64(o.Rate)), failures: newRates(float64(10)/60, 10),
 		heavy: make(chan struct{}, maxHeavy), crossSite: http.NewCrossOriginProtection(),
 	}
-	rows := (&resources.Server{Engine: engine, Login: s.login, Logout: s.logout}).Table()
+	rows := (&resources.Server{
+		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again, Live: live.New(engine),
+	}).Table()
 	s.mux, s.table = routes(s, rows), rows
 	return s, nil
 }

@@ -141,7 +141,9 @@ func (f *serveFlags) check() ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, usage(fmt.Errorf("--addr: expected HOST:PORT, found %q", f.address))
 	}
-	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" && f.cert == "" && len(networks) == 0 {
+	ip := net.ParseIP(host)
+	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
+	if !loopback && f.cert == "" && len(networks) == 0 {
 		return nil, usage(fmt.Errorf("--addr: %s can be reached from elsewhere, and a token would cross the network in "+
 			"plain text: give --tls-cert and --tls-key, or --behind-proxy", f.address))
 	}

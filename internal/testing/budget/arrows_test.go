@@ -106,19 +106,22 @@ var arrows = map[string][]string{
 
 	"api":    {".", "store"},
 	"client": {"api", "store"},
-	"server": {".", "api", "server/access", "server/internal/endpoint", "server/internal/resources",
+	"server": {".", "api", "server/access", "server/internal/endpoint", "server/internal/live", "server/internal/resources",
 		"server/internal/view", "server/ui", "store"},
-	"server/access":             {"store"},
-	"server/internal/endpoint":  {".", "api", "server/access", "server/internal/view", "store"},
-	"server/internal/openapi":   {"api", "server/access", "server/internal/endpoint", "store"},
-	"server/internal/resources": {".", "api", "schedule", "server/access", "server/internal/endpoint", "server/internal/view", "store"},
-	"server/internal/view":      {".", "api", "server/access", "store"},
-	"server/ui":                 {},
+	"server/access":            {"store"},
+	"server/internal/endpoint": {".", "api", "server/access", "server/internal/view", "store"},
+	"server/internal/live":     {".", "api", "server/internal/view", "store"},
+	"server/internal/openapi":  {"api", "server/access", "server/internal/endpoint", "store"},
+	"server/internal/resources": {".", "api", "schedule", "server/access", "server/internal/endpoint",
+		"server/internal/live", "server/internal/view", "store"},
+	"server/internal/view": {".", "api", "server/access", "store"},
+	"server/ui":            {},
 }
 
 // standardOnly are the packages that import nothing beyond the standard library.
 var standardOnly = []string{"store", "internal/location", "api", "client", "server", "server/access",
-	"server/internal/endpoint", "server/internal/openapi", "server/internal/resources", "server/internal/view", "server/ui"}
+	"server/internal/endpoint", "server/internal/live", "server/internal/openapi", "server/internal/resources",
+	"server/internal/view", "server/ui"}
 
 func TestArrows(t *testing.T) {
 	found := map[string]bool{}

@@ -11,11 +11,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/server/internal/live"
 	"github.com/stet-run/stet/store"
 )
 
@@ -25,6 +27,11 @@ type Server struct {
 	// Login changes a token for a cookie, and Logout takes the cookie away.
 	Login  func(ctx context.Context, c *endpoint.Call, token string) (*access.Identity, error)
 	Logout func(*endpoint.Call)
+	// Again returns an error if the identity of a call may not go on with it.
+	Again func(*endpoint.Call) error
+	Live  *live.Reads
+
+	followers atomic.Int64
 }
 
 func invalid(format string, args ...any) error {

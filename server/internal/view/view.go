@@ -97,6 +97,16 @@ func (v *View) Run(ctx context.Context, runID string) (*api.Run, error) {
 	return run, v.hideParents(ctx, []*api.Run{run})
 }
 
+// Show returns the form of a run that was read for several identities, if it is within the
+// limit.
+func (v *View) Show(ctx context.Context, info *stet.RunInfo) (*api.Run, error) {
+	if !v.who.Sees(info.Workflow) || store.IsEntity(info.Workflow) {
+		return nil, notFound("run", info.ID)
+	}
+	run := v.show(info)
+	return run, v.hideParents(ctx, []*api.Run{run})
+}
+
 // show returns the form of a run, edited for the identity.
 func (v *View) show(info *stet.RunInfo) *api.Run {
 	run := api.RunOf(info)

@@ -1,0 +1,175 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/store"
+)
+
+// event is one of a stream.
+type event struct{ name, id, data string }
+
+// follow reads a stream until stop says that it has seen enough.
+func follow(t *testing.T, address, who, last string, stop func(event) bool) (events []event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+who)
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("status %d, %s", answer.StatusCode, answer.Header.Get("Content-Type"))
+	}
+	var e event
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "event":
+			e.name = value
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+		case "":
+			if e.name != "" {
+				events = append(events, e)
+				if stop(e) {
+					return events
+				}
+			}
+			e = event{}
+		}
+	}
+	for _, e := range events {
+		t.Logf("%.2000s", e)
+	}
+	t.Fatalf("the stream has ended after %d events: %v", len(events), lines.Err())
+	return nil
+}
+
+// runOf returns the run that an event tells of.
+func runOf(t *testing.T, e event) *api.Run {
+	t.Helper()
+	var run api.Run
+	if e.name != "run" {
+		return &run
+	}
+	if err := json.Unmarshal([]byte(e.data), &run); err != nil {
+		t.Fatal(err)
+	}
+	return &run
+}
+
+// TestStreamGoesOnWhereItWasCut: after each event a reader may lose the stream; with that
+// event's ID it gets all entries that it has not got, and none twice.
+func TestStreamGoesOnWhereItWasCut(t *testing.T) {
+	w := newWorld(t, true)
+	web := httptest.NewServer(w.handler)
+	defer web.Close()
+	address := web.URL + "/api/v1/events?run=o-1"
+	w.started("order", "o-1", "apple")
+	before := follow(t, address, "operator", "", func(e event) bool {
+		return e.name == "entry" && strings.Contains(e.data, `"number":1,`)
+	})
+	if err := stet.Message[string]("approved").Send(t.Context(), w.engine, "o-1", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	ended := func(e event) bool { return e.name == "entry" && strings.Contains(e.data, `"number":2`) }
+	for i := range before {
+		numbers := map[int64]bool{}
+		for _, e := range append(before[:i+1:i+1], follow(t, address, "operator", before[i].id, ended)...) {
+			var entry api.RunEntry
+			if e.name != "entry" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(e.data), &entry); err != nil {
+				t.Fatal(err)
+			}
+			if n := entry.Entry.Number; n > 0 && numbers[n] {
+				t.Errorf("cut after event %d: entry %d comes twice", i, n)
+			} else if n > 0 {
+				numbers[n] = true
+			}
+		}
+		if !numbers[1] || !numbers[2] {
+			t.Errorf("cut after event %d: entries %v", i, numbers)
+		}
+	}
+	over := follow(t, address, "operator", "", func(e event) bool { return runOf(t, e).Over() })
+	if run := runOf(t, over[len(over)-1]); run.Status != store.Succeeded || string(run.Output) != `"paid apple by ann"` {
+		t.Errorf("the end: %+v", run)
+	}
+}
+
+// TestRetriedRunIsReset: what a follower knows of it is void.
+func TestRetriedRunIsReset(t *testing.T) {
+	w := newWorld(t, true)
+	web := httptest.NewServer(w.handler)
+	defer web.Close()
+	w.started("broken", "b-1", "pear")
+	if _, err := w.engine.Runs().Wait(t.Context(), "b-1"); err != nil {
+		t.Fatal(err)
+	}
+	address := web.URL + "/api/v1/events?run=b-1"
+	events := follow(t, address, "viewer", "", func(e event) bool { return e.name == "entry" })
+	for _, e := range events {
+		if strings.Contains(e.data, "secret") {
+			t.Errorf("a viewer sees a value: %+v", e)
+		}
+	}
+	if _, err := w.engine.Runs().Retry(t.Context(), "b-1", stet.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.engine.Runs().Wait(t.Context(), "b-1"); err != nil {
+		t.Fatal(err)
+	}
+	again := follow(t, address, "viewer", events[len(events)-1].id, func(e event) bool { return e.name == "entry" })
+	if !slices.ContainsFunc(again, func(e event) bool { return e.name == "reset" }) {
+		t.Errorf("after a retry: %+v", again)
+	}
+}
+
+// TestListsAreFollowed: a page comes when it has changed, and within the limit.
+func TestListsAreFollowed(t *testing.T) {
+	w := newWorld(t, true)
+	web := httptest.NewServer(w.handler)
+	defer web.Close()
+	w.started("broken", "b-1", "pear")
+	pages := 0
+	follow(t, web.URL+"/api/v1/events?runs=&nodes=true", "limited", "", func(e event) bool {
+		if strings.Contains(e.data, `"id":"b-1"`) || strings.Contains(e.data, `"broken"`) {
+			t.Errorf("a limited identity is told: %s", e.data)
+		}
+		if e.name == "page" {
+			if pages++; pages == 1 {
+				w.started("order", "o-1", "apple")
+			}
+		}
+		return strings.Contains(e.data, `"id":"o-1"`)
+	})
+	w.refused("limited", "GET", "events?run=b-1", nil, "not_found")
+	w.refused("viewer", "GET", "events", nil, "invalid")
+	w.refused("viewer", "GET", "events?run=o-1", nil, "bad_cursor", "Last-Event-ID", "x!")
+}

@@ -1,0 +1,270 @@
+// Package live follows runs, lists and nodes for those who look at them, and tells what has
+// changed as server-sent events.
+//
+// A follower keeps what it has told last, not a queue: one that is slow skips states and
+// never the last one. All followers together read a subject at most once per Every, whatever
+// their number: reads are shared, and go through the View of the follower afterwards.
+package live
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/internal/view"
+	"github.com/stet-run/stet/store"
+)
+
+// Every is how often a subject is read.
+const Every = time.Second
+
+// Reads shares reads of a store among followers. Make one with New.
+type Reads struct {
+	engine *stet.Engine
+
+	mu    sync.Mutex
+	slots map[string]*slot
+}
+
+// New returns shared reads of an engine's store.
+func New(e *stet.Engine) *Reads { return &Reads{engine: e, slots: map[string]*slot{}} }
+
+// slot is one read that is shared.
+type slot struct {
+	mu    sync.Mutex
+	at    time.Time
+	value any
+	err   error
+}
+
+// shared returns the result of read for the key, at most Every old.
+func shared[T any](ctx context.Context, r *Reads, key string, read func(context.Context) (T, error)) (T, error) {
+	r.mu.Lock()
+	s := r.slots[key]
+	if s == nil {
+		now := time.Now()
+		maps.DeleteFunc(r.slots, func(_ string, s *slot) bool { // which nobody has read for a while
+			if !s.mu.TryLock() {
+				return false
+			}
+			defer s.mu.Unlock()
+			return now.Sub(s.at) > 10*Every
+		})
+		s = &slot{at: now.Add(-Every)}
+		r.slots[key] = s
+	}
+	r.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.value == nil && s.err == nil || time.Since(s.at) >= Every*9/10 {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		value, err := read(bounded)
+		cancel()
+		s.value, s.err, s.at = value, err, time.Now()
+	}
+	value, _ := s.value.(T)
+	return value, s.err
+}
+
+// Subjects are what a follower looks at.
+type Subjects struct {
+	Runs  []string       // IDs
+	Lists []store.Filter // with their limits
+	Names []string       // of the lists, as the follower has written them
+	Nodes bool
+}
+
+// place is how far a follower knows a run.
+type place struct {
+	Incarnation int   `json:"i"`
+	Generation  int   `json:"g"`
+	Number      int64 `json:"n"` // highest completion number
+	Ended       int64 `json:"t"` // when that ended, in microseconds: after a retry another has the number
+}
+
+// Follower tells what changes of its subjects.
+type Follower struct {
+	reads    *Reads
+	view     *view.View
+	subjects Subjects
+	places   map[string]place
+	told     map[string]string // what was told last, by event and subject
+	// Tell sends an event. An error ends the follower's round.
+	Tell func(event, id string, data any) error
+}
+
+// Follow returns a follower that goes on where the last event ID that it has got says; "":
+// from the beginning. The error wraps store.ErrBadCursor.
+func (r *Reads) Follow(v *view.View, subjects Subjects, last string) (*Follower, error) {
+	f := &Follower{reads: r, view: v, subjects: subjects, places: map[string]place{}, told: map[string]string{}}
+	if last == "" {
+		return f, nil
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(last)
+	if err != nil || json.Unmarshal(data, &f.places) != nil {
+		return nil, fmt.Errorf("Last-Event-ID: expected the ID of one of these events: %w", store.ErrBadCursor)
+	}
+	if f.places == nil {
+		f.places = map[string]place{}
+	}
+	maps.DeleteFunc(f.places, func(id string, _ place) bool { return !slices.Contains(subjects.Runs, id) })
+	return f, nil
+}
+
+// cursor returns the ID of an event: how far all runs are known.
+func (f *Follower) cursor() string {
+	data, err := json.Marshal(f.places)
+	if err != nil {
+		panic(err) // numbers always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// tell sends an event if it says something else than the last one of its subject.
+func (f *Follower) tell(event, subject string, data any) (told bool, err error) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return false, err
+	}
+	key := event + "\x00" + subject
+	if f.told[key] == string(text) {
+		return false, nil
+	}
+	f.told[key] = string(text)
+	return true, f.Tell(event, f.cursor(), json.RawMessage(text))
+}
+
+// Round looks at all subjects once, and tells what is new.
+func (f *Follower) Round(ctx context.Context) error {
+	for _, id := range f.subjects.Runs {
+		if err := f.run(ctx, id); err != nil {
+			return err
+		}
+	}
+	for i := range f.subjects.Lists {
+		if err := f.list(ctx, i); err != nil {
+			return err
+		}
+	}
+	if f.subjects.Nodes {
+		nodes, err := f.view.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		nodes.Now = time.Time{}
+		for i := range nodes.Nodes {
+			nodes.Nodes[i].Seen = time.Time{} // it changes each time
+		}
+		if _, err := f.tell("nodes", "", nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run tells how a run stands, and which of its entries are new.
+func (f *Follower) run(ctx context.Context, id string) error {
+	info, err := shared(ctx, f.reads, "run\x00"+id, func(ctx context.Context) (*stet.RunInfo, error) {
+		return f.reads.engine.Runs().Info(ctx, id)
+	})
+	if err != nil {
+		return err
+	}
+	run, err := f.view.Show(ctx, info)
+	if err != nil {
+		return err
+	}
+	known, ok := f.places[id]
+	now := known
+	now.Incarnation, now.Generation = info.Incarnation, info.Generation
+	f.places[id] = now
+	if ok && known != now {
+		if err := f.reset(id); err != nil {
+			return err
+		}
+	}
+	changed, err := f.tell("run", id, run)
+	if err != nil || !changed && info.Status != store.Running {
+		return err
+	}
+	return f.entries(ctx, id)
+}
+
+// reset tells that what a follower knows of the entries of a run is void: it has continued as
+// new, or was taken back.
+func (f *Follower) reset(id string) error {
+	p := f.places[id]
+	p.Number, p.Ended = 0, 0
+	f.places[id] = p
+	prefix := "entry\x00" + id + "\x00"
+	maps.DeleteFunc(f.told, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
+	return f.Tell("reset", f.cursor(), map[string]string{"run": id})
+}
+
+// entries tells the entries of a run with a higher number than is known, in the order of
+// numbers, and those without a number that have changed. They are without values.
+func (f *Follower) entries(ctx context.Context, id string) error {
+	found, err := shared(ctx, f.reads, "history\x00"+id, func(ctx context.Context) ([]stet.HistoryEntry, error) {
+		return f.reads.engine.Runs().History(ctx, id, stet.HistoryQuery{})
+	})
+	if err != nil {
+		return err
+	}
+	known := f.places[id]
+	if known.Number > 0 && !slices.ContainsFunc(found, func(e stet.HistoryEntry) bool {
+		return e.Number == known.Number && e.Ended.UnixMicro() == known.Ended
+	}) {
+		if err := f.reset(id); err != nil { // it was retried, or a loop has pruned
+			return err
+		}
+	}
+	var entries []*api.Entry
+	for i := range found {
+		if found[i].Number == 0 || found[i].Number > f.places[id].Number {
+			entries = append(entries, api.EntryOf(&found[i]))
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b *api.Entry) int { return int(a.Number - b.Number) })
+	for _, e := range entries {
+		subject := id + "\x00" + e.Location
+		if e.Number > 0 {
+			p := f.places[id]
+			p.Number, p.Ended = e.Number, e.Ended.UnixMicro()
+			f.places[id] = p
+			delete(f.told, "entry\x00"+subject)
+		}
+		if _, err := f.tell("entry", subject, api.RunEntry{RunID: id, Entry: e}); err != nil {
+			return err
+		}
+		if e.Number > 0 {
+			delete(f.told, "entry\x00"+subject) // its number says that it was told
+		}
+	}
+	return nil
+}
+
+// list tells a page of runs when it is another one.
+func (f *Follower) list(ctx context.Context, i int) error {
+	filter, who := f.subjects.Lists[i], f.view.Who()
+	key := fmt.Sprintf("list\x00%s\x00%s\x00%q\x00%s", f.subjects.Names[i], who.Role, who.Workflows, filter.String())
+	runs, err := shared(ctx, f.reads, key, func(ctx context.Context) ([]*api.Run, error) {
+		runs, _, err := f.view.Runs(ctx, filter)
+		return runs, err
+	})
+	if err != nil {
+		return err
+	}
+	if runs == nil {
+		runs = []*api.Run{}
+	}
+	_, err = f.tell("page", f.subjects.Names[i], api.LivePage{Query: f.subjects.Names[i], Runs: runs})
+	return err
+}
