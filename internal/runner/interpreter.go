@@ -160,8 +160,8 @@ func New(cfg Config) *Interpreter {
 	r.faults.r = r
 	r.sched.OnPanic = r.faults.stopFor
 	r.j = journal.New(journal.Config{
-		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey, LongPause: cfg.LongPause,
-		Owner: owner{r}, Scheduler: r.sched,
+		Run: &r.cfg.Run, Entries: cfg.Entries, Fetch: cfg.Fetch, Limits: cfg.Limits, NewKey: cfg.NewKey,
+		Owner: owner{r}, Scheduler: r.sched, LongPause: cfg.LongPause,
 	})
 	r.promises = promises{j: r.j, made: map[string]*promiseOp{}, resolved: map[string]store.Item{}}
 	r.runs = runs.New(r.j, cfg.Knows, owner{r}.Owe)

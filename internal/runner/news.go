@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/runner/attempts"
+	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,7 +20,7 @@ type News struct {
 
 // NewsOf returns the news of the turn that Take has just returned, and forgets them.
 func NewsOf(r *Interpreter, t *store.Turn) News {
-	news := News{Failed: r.steps.TakeFailed(), Resumed: r.j.Resumed()}
+	news := News{Failed: r.steps.TakeFailed(), Resumed: journal.Resumed(r.j)}
 	news.Late, news.Woken = r.j.Timers.TakeLate()
 	switch {
 	case r.over == nil:

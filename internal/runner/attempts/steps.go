@@ -230,7 +230,7 @@ func (o *step) body() Body {
 		Timeout: o.spec.Policy.Timeout, Detail: o.detail,
 		Kind: o.spec.Kind, Limit: o.spec.Limit, steps: o.s, generation: o.Generation, born: o.Born,
 		kind: o.Kind, owes: o.owes(), from: o.from,
-		final: o.spec.Policy.Final, Resumed: o.J.Resumed(),
+		final: o.spec.Policy.Final, Resumed: journal.Resumed(o.J),
 	}
 	if o.permit != nil {
 		body.Queue = o.permit.place.Queue

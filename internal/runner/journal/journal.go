@@ -135,10 +135,10 @@ func (j *Journal) Now() store.Time { return j.now }
 
 // Resumed returns when a wait was over during which nothing had happened in the run for
 // LongPause; 0: none was, as far as the history that is left says.
-func (j *Journal) Resumed() store.Time { return j.resumed }
+func Resumed(j *Journal) store.Time { return j.resumed }
 
 // resume notes the end of a long pause, if an operation of the kind, handed over at a time, is one.
-func (j *Journal) resume(kind store.Kind, at store.Time) {
+func resume(j *Journal, kind store.Kind, at store.Time) {
 	if j.LongPause > 0 && kind != store.KindStep && !kind.Undoes() && at.Sub(j.now) > j.LongPause {
 		j.resumed = at
 	}

@@ -256,7 +256,7 @@ func (o *Op) HandOver() {
 		o.Is.(Postponed).Postpone() // only attempts end then
 		return
 	}
-	j.resume(o.Kind, j.bound)
+	resume(j, o.Kind, j.bound)
 	j.NextCompletion()
 	j.last, j.lastSlot = o, o.slot
 	e := store.Entry{State: store.Done, Seq: j.seq, At: j.now, Started: o.Asked, Ended: j.now, Value: o.Value}

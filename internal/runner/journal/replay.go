@@ -176,7 +176,7 @@ func (j *Journal) recall(rec *Record) {
 		j.handed++
 	}
 	j.seq = max(j.seq, rec.Seq)
-	j.resume(rec.Kind, rec.At)
+	resume(j, rec.Kind, rec.At)
 	j.now = max(j.now, rec.At)
 }
 
