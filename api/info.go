@@ -9,6 +9,8 @@ type Info struct {
 	Identity  Identity  `json:"identity"`
 	Workflows []string  `json:"workflows,omitempty"` // that a node has ever registered
 	Now       time.Time `json:"now"`                 // by the store's clock
+	// Resources are the first parts of the paths that the server has: runs, queues, events, …
+	Resources []string `json:"resources"`
 }
 
 // Store describes a store.

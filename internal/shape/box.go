@@ -113,7 +113,7 @@ func stages(boxes []Box, inside []int) [][][]int {
 	}
 	slices.SortFunc(inside, func(i, j int) int {
 		a, b := &boxes[i], &boxes[j]
-		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.last, b.last), cmp.Compare(i, j))
+		return cmp.Or(cmp.Compare(a.asked, b.asked), compareBool(a.last > a.asked, b.last > b.asked), cmp.Compare(i, j))
 	})
 	var out [][][]int
 	for begin := 0; begin < len(inside); {
@@ -126,6 +126,17 @@ func stages(boxes []Box, inside []int) [][][]int {
 		begin = end
 	}
 	return out
+}
+
+// compareBool puts false first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // free is a lane whose last box ended with a completion.

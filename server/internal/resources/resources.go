@@ -108,6 +108,13 @@ func (s *Server) info(ctx context.Context, c *endpoint.Call, _ nothing) (*api.In
 	info := &api.Info{Version: version(), Identity: *identityOf(c.Who), Now: d.Now.Time(), Store: api.Store{
 		ID: d.ID, Kind: d.Kind, Schema: d.Schema, Slots: d.Slots, Durable: d.Durable,
 	}}
+	for _, e := range s.Table() {
+		first, _, _ := strings.Cut(e.Path, "/")
+		if !slices.Contains(info.Resources, first) {
+			info.Resources = append(info.Resources, first)
+		}
+	}
+	slices.Sort(info.Resources)
 	for _, name := range d.Workflows {
 		if c.Who.Sees(name) && !store.IsEntity(name) {
 			info.Workflows = append(info.Workflows, name)

@@ -125,15 +125,15 @@ export function Act(p: {
       setUnder(out.length + 1);
       try {
         const body: Record<string, unknown> = { reason: reason.trim() || undefined, children: children || undefined };
-        if (p.verb === "rewind" || p.verb === "fork") body.before = p.at;
+        if (p.verb === "rewind" || p.verb === "fork") body.before = p.at || "/";
         if (p.verb === "fork") body.id = id.trim() || undefined;
         if (p.verb === "edit") {
           body.step = p.at;
           if (outcome === "result") body.result = JSON.parse(text);
           else body.error = text;
         }
-        const answer = await post<{ done?: boolean; id?: string }>("runs/" + segment(run.id) + "/" + p.verb, body);
-        out.push({ id: answer.id ?? run.id, ok: true, text: answer.done === false ? "the request stands; its owner has not decided yet" : "done" });
+        const answer = await post<{ done?: boolean; pending?: boolean; id?: string }>("runs/" + segment(run.id) + "/" + p.verb, body);
+        out.push({ id: answer.id ?? run.id, ok: true, text: answer.pending ? "the request stands; its owner has not decided yet" : "done" });
         if (p.verb === "fork" && answer.id) go(toRun(answer.id));
       } catch (problem) {
         out.push({ id: run.id, ok: false, text: problem instanceof Error ? problem.message : String(problem) });

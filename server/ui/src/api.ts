@@ -23,6 +23,9 @@ export const skew = signal(0);
 
 export const may = (right: string) => info.value?.identity.rights.includes(right) ?? false;
 
+/** Whether the server has a resource: an older one, or one for other uses, may not. */
+export const has = (resource: string) => info.value?.resources?.includes(resource) ?? false;
+
 /** The store's time now. */
 export const now = () => Date.now() + skew.peek();
 

@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { away, begin, info, may, signedOut, signIn, signOut } from "./api";
+import { away, begin, has, info, may, signedOut, signIn, signOut } from "./api";
 import { AuditPage } from "./audit";
 import { Icon } from "./icons";
 import { Letters } from "./letters";
@@ -43,7 +43,7 @@ function Shell() {
       <header class="top">
         <a class="brand" href="#/runs"><b>stet</b></a>
         <nav aria-label="Pages">
-          {pages.filter(([id]) => id !== "audit" || may("admin")).map(([id, label]) => (
+          {pages.filter(([id]) => id !== "audit" || (may("admin") && has("audit"))).map(([id, label]) => (
             <a key={id} href={"#/" + id} aria-current={at === id ? "page" : undefined}>{label}</a>
           ))}
         </nav>

@@ -28,7 +28,9 @@ export function Letters() {
     title: "Replay " + plural(numbers.length, "letter"), button: "Replay",
     does: "Each is sent again: to the run that it was for, or, if you name one, to that. What has been replayed is no dead letter any more.",
     fields: [{ name: "to", label: "To another run (empty: the one that it was for)" }],
-    act: (reason, v) => post("deadletters/replay", { reason, numbers, to: v.to || undefined }),
+    act: async (reason, v) => {
+      for (const n of numbers) await post("deadletters/" + n + "/replay", { reason: reason || undefined, run: v.to || undefined });
+    },
   });
   const toggle = (n: number) => {
     const next = new Set(chosen);

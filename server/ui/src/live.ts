@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { address, away, info } from "./api";
+import { address, away, has, info } from "./api";
 
 /** Whether pages hear of changes at once ("live"), ask now and then ("polling"), or not at all. */
 export const liveness = signal<"live" | "polling" | "paused">("polling");
@@ -50,7 +50,7 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
       if (!timer && !stopped) timer = window.setTimeout(turn, Math.max(ms, last + 1000 - Date.now()));
     };
     const open = () => {
-      if (noEvents || !("EventSource" in window)) {
+      if (noEvents || !has("events")) {
         liveness.value = "polling";
         plan(interval);
         return;

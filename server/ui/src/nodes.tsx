@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, info, may, post, segment } from "./api";
+import { address, get, info, may, post, segment } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
@@ -31,7 +31,7 @@ export function Nodes() {
   const { data, error, load } = useLoad((stop) => get<{ nodes: Node[] }>("nodes", {}, stop), "nodes");
   useLive({}, load, 5000);
   const health = useLoad(async (stop) => {
-    const answer = await fetch("health/ready", { signal: stop });
+    const answer = await fetch(address("health/ready"), { signal: stop });
     return { ok: answer.ok, status: answer.status };
   }, "health");
   const drain = (n: Node): Question => ({
@@ -55,7 +55,7 @@ export function Nodes() {
       {!data ? error === undefined && <Loading /> : !list.length ? <Empty title="No node lives">Runs wait until a process with their code starts.</Empty> : (
         <Table label="Nodes" head={["Node", "State", "Build", "Groups", "Shards", "Workflows", "Process", "Heard of", ""]} numbers={[4]}>
           {list.map((n) => (
-            <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "alive" || n.state === "owner" || n.state === "live" ? "succeeded" : n.state.includes("drain") ? "suspended" : "queued")}><Icon name={n.state.includes("drain") ? "cancelling" : "done"} />{n.state}</span></td>
+            <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "working" ? "succeeded" : n.state === "silent" ? "failed" : n.state.startsWith("drain") ? "suspended" : "queued")}><Icon name={n.state === "silent" ? "stalled" : n.state.startsWith("drain") ? "cancelling" : n.state === "working" ? "done" : "open"} />{n.state}</span></td>
               <td>{n.build}</td><td>{n.groups?.join(", ")}</td><td class="num">{n.shards}</td><td class="wrap">{n.workflows?.slice(0, 6).join(", ")}{(n.workflows?.length ?? 0) > 6 && ` and ${n.workflows!.length - 6} more`}</td>
               <td class="dim">{n.host} {n.pid}</td><td class="nowrap"><When time={n.seen} ago /> ago</td>
               <td class="num">{may("admin") && <button class="button small" onClick={() => setAsk(drain(n))}>Drain…</button>}</td></tr>

@@ -240,6 +240,7 @@ export function FailureView({ failure, open = true }: { failure: Failure; open?:
       {failure.causes?.map((c, i) => {
         if (!failure.attempts && failure.message.includes(c.message) && !c.stack && !c.causes?.length) return null;
         const n = failure.attempts ? failure.attempts - failure.causes!.length + i + 1 : 0;
+        if (failure.attempts && n < 1 && failure.causes!.some((other, j) => j > i && other.message === c.message)) return null;
         return (
           <details key={i} open={open && (!n || i === failure.causes!.length - 1)}>
             <summary>{n ? "attempt " + n : "caused by"}</summary>
@@ -283,7 +284,7 @@ export function Table(p: { label: string; head: string[]; children: ComponentChi
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={p.label}>
       <table>
-        <thead><tr>{p.head.map((h, i) => <th key={h + i} class={p.numbers?.includes(i) ? "num" : ""} scope="col">{h}</th>)}</tr></thead>
+        <thead><tr>{p.head.map((h, i) => <th key={h + i} class={p.numbers?.includes(i) ? "num" : ""} scope="col">{h || <span class="unseen">Actions</span>}</th>)}</tr></thead>
         <tbody>{p.children}</tbody>
       </table>
     </div>

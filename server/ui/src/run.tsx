@@ -90,7 +90,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
   const open = (loc: string) => go(toRun(id, tab === "timeline" || tab === "history" || tab === "graph" ? tab : "timeline", loc), true);
   const views: Record<string, () => ComponentChildren> = {
     timeline: () => <Timeline run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
-    graph: () => <Graph run={run} shape={shape} at={at} open={open} />,
+    graph: () => <Graph run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
     history: () => <History entries={entries} version={version} at={at} open={open} />,
     inbox: () => <Inbox id={id} version={version} />,
     children: () => <Children run={run} version={version} />,
@@ -141,20 +141,23 @@ function Times({ run, entries, shape }: { run: Run; entries: Map<string, Entry>;
   if (!run.ended) second.value;
   const sums = useMemo(() => {
     if (!shape) return [];
-    let waiting = 0, steps = 0, pauses = 0, between = shape.after_ms;
+    const after = shape.after_us / 1000, stalled = run.status === "stalled";
+    let waiting = 0, steps = 0, pauses = 0, between = stalled ? 0 : after;
     for (const p of shape.path) {
-      between += p.before_ms;
+      between += p.before_us / 1000;
+      const length = p.took_us / 1000;
       const e = entries.get(p.location);
       if (p.kind !== "step" || !e) {
-        waiting += p.took_ms;
+        waiting += length;
         continue;
       }
-      const worked = Math.min(p.took_ms, busy(e).reduce((s, [a, b]) => s + b - a, 0));
+      const worked = Math.min(length, busy(e).reduce((s, [a, b]) => s + b - a, 0));
       steps += worked;
-      pauses += p.took_ms - worked;
+      pauses += length - worked;
     }
-    return [["waits", waiting], ["steps", steps], ["retry pauses", pauses], ["code and commits", between]] as const;
-  }, [shape]);
+    return [["waits", waiting], ["steps", steps], ["retry pauses", pauses], ["code and commits", between],
+      ["stalled", stalled ? after : 0]] as const;
+  }, [shape, run.status]);
   const shown = sums.filter(([, ms]) => ms >= 1);
   return (
     <p class="times">
@@ -200,6 +203,7 @@ function Stopped({ run, entries, onOpen }: { run: Run; entries: Map<string, Entr
   }
   const core = f && innermost(f);
   const bad = run.status !== "cancelled";
+  const said = !!core && !!run.reason?.includes(core.message); // the reason says it, and what to do
   return (
     <section class={"stopped " + (run.status === "failed" ? "is-bad" : run.status === "stalled" ? "is-warn" : "is-plain")} aria-label="Why it stopped">
       <Icon name={run.status} />
@@ -207,8 +211,8 @@ function Stopped({ run, entries, onOpen }: { run: Run; entries: Map<string, Entr
         <h2>{run.status === "stalled" ? "Stalled" + (run.cause ? ": " + run.cause : "") : run.status === "cancelled" ? "Cancelled" : "Failed"}
           {bad && at && <> at <button class="as-link id" onClick={() => onOpen(at!)}>{at}</button></>}
           {bad && !!f?.attempts && <span class="dim"> after {plural(f.attempts, "attempt")}</span>}</h2>
-        {core && <pre class="message">{core.message}</pre>}
-        {run.reason && run.reason !== core?.message && <p>{run.reason}</p>}
+        {core && !said && <pre class="message">{core.message}</pre>}
+        {run.reason && run.reason !== core?.message && <p class={said ? "message" : ""}>{run.reason.replace((run.cause ?? "") + ": ", "")}</p>}
         {run.status === "stalled" && <p class="dim">Nothing is lost. When the cause is gone, resume goes on where the run stands.</p>}
         {!!run.owed?.length && <p>Not undone: {run.owed.map((o) => <code key={o}>{o} </code>)}</p>}
         {f && (f.causes?.length || f.stack) && <details><summary>The whole error</summary><FailureView failure={f} /></details>}
@@ -264,10 +268,10 @@ function Operation(p: {
         <>
           <p class="bar-line"><StateOf state={e.state} undone={e.undone} /> <span class="dim">{e.kind}</span>
             {!!e.attempts && e.attempts > 1 && <span class="dim">{e.attempts} attempts</span>}</p>
+          <EntryActions entry={e} onAct={p.onAct} />
           {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} /> (attempt {(e.attempts ?? 0) + 1})</span></p>}
           {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
           {e.error && <FailureView failure={e.error} />}
-          <EntryActions entry={e} onAct={p.onAct} />
           <Facts of={[
             ["began", <When time={e.started} />], ["ended", e.ended && <When time={e.ended} />],
             ["took", e.started && took(e.started, e.ended)], ["order", e.number], ["run", e.run && <RunLink id={e.run} />],
@@ -417,10 +421,10 @@ function Data({ run }: { run: Run }) {
   const path = "runs/" + segment(run.id);
   return (
     <div class="columns">
-      <section aria-label="Input"><h2>Input</h2><Value value={run.input} name="input" href={address(path + "/value", { at: "input" })} /></section>
-      <section aria-label="Result"><h2>Result</h2>{run.status === "succeeded" ? <Value value={run.output} name="result" href={address(path + "/value", { at: "output" })} />
-        : run.error ? <FailureView failure={run.error} /> : <p class="dim">There is none yet.</p>}</section>
-      <section aria-label="Facts"><h2>Facts</h2>
+      <div><h2>Input</h2><Value value={run.input} name="input" href={address(path + "/value", { at: "input" })} /></div>
+      <div><h2>Result</h2>{run.status === "succeeded" ? <Value value={run.output} name="result" href={address(path + "/value", { at: "output" })} />
+        : run.error ? <FailureView failure={run.error} /> : <p class="dim">There is none yet.</p>}</div>
+      <div><h2>Facts</h2>
         <Facts of={[
           ["number", run.number], ["created", <When time={run.created} />], ["started", run.started && <When time={run.started} />],
           ["ended", run.ended && <When time={run.ended} />], ["build", run.build], ["owner", run.owner], ["parent", run.parent_id && <RunLink id={run.parent_id} />],
@@ -428,7 +432,7 @@ function Data({ run }: { run: Run }) {
           ...Object.entries(run.headers ?? {}).map(([k, v]): [string, ComponentChildren] => ["header " + k, v]),
         ]} />
         <p><a class="button" href={address(path + "/export")} download>Export the run</a></p>
-      </section>
+      </div>
     </div>
   );
 }

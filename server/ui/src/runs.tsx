@@ -1,7 +1,7 @@
 // The list of runs: views, filter, counts, selection, and what can be done to many at once.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, may } from "./api";
+import { get, has, may } from "./api";
 import { Act, Bulk, verbs, type Verb } from "./actions";
 import { Icon } from "./icons";
 import { say, useLive } from "./live";
@@ -182,10 +182,11 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
               }))} />
               <button class="button quiet" onClick={() => setChosen(new Set())}>Clear</button>
             </>
-          ) : <span class="dim">Select runs with the boxes, or:</span>}
-          <Menu label="All that match" choices={(["retry", "cancel", "pause", "resume", "terminate"] as Verb[]).map((v) => ({
+          ) : <><span class="dim">Select runs with the boxes to act on them</span>
+            <button class="button quiet" onClick={() => setChosen(new Set(runs.map((r) => r.id)))}>Select all shown</button></>}
+          {has("bulk") && <Menu label="All that match" choices={(["retry", "cancel", "pause", "resume", "terminate"] as Verb[]).map((v) => ({
             label: verbs[v].label + "…", hint: "shows first which runs it reaches", danger: v === "terminate", run: () => setBulk(v),
-          }))} />
+          }))} />}
         </div>
       )}
       {act && <Act verb={act.verb} runs={act.runs} onClose={() => setAct(null)} onDone={() => {
@@ -299,9 +300,10 @@ function Filter({ query, change }: { query: string; change: (q: string) => void 
 export function Why({ run }: { run: Run }) {
   if (run.error && (run.status === "failed" || run.status === "stalled")) {
     const where = run.error.location;
-    return <><span class="why-bad">{where && <b>{where}: </b>}{brief(run.error.message)}</span></>;
+    return <><span class="why-bad">{where && <b>{where}: </b>}{brief(run.error.message)}</span>
+      {(run.error.attempts ?? 0) > 1 && <span class="dim"> ({run.error.attempts} attempts)</span>}</>;
   }
-  if (run.reason) return <span class={run.status === "stalled" ? "why-bad" : ""}>{run.cause && <b>{run.cause}: </b>}{run.reason}</span>;
+  if (run.reason) return <span class={run.status === "stalled" ? "why-bad" : ""}>{run.status === "stalled" && run.cause && <b>{run.cause}: </b>}{run.reason}</span>;
   const wait = run.waits_for?.[0];
   if (wait) {
     return <span>{waitText(wait)}{wait.until && <span class="dim">, until {moment(wait.until)}</span>}
@@ -315,7 +317,7 @@ export function Why({ run }: { run: Run }) {
 /** The last words of a failure say most: the step and its attempts are there already. */
 function brief(text: string) {
   const line = text.split("\n").find((l) => l.trim()) ?? text;
-  const cut = /^step .{1,80}? failed(?: after \d+ attempts)?: (?:try|attempt) \d+: (.+)$/.exec(line);
+  const cut = /^step .{1,300}? failed(?: after \d+ attempts?)?: (.+)$/.exec(line);
   return cut ? cut[1] : line;
 }
 

@@ -37,7 +37,7 @@ interface Schedule {
 }
 
 interface Next {
-  next: { at: string; local?: string; skipped?: boolean; repeated?: boolean }[];
+  instants: string[];
 }
 
 const rule = (s: Schedule) => s.cron ? s.cron + (s.zone ? " in " + s.zone : "") : s.every_ms ? "every " + span(s.every_ms) : "";
@@ -125,6 +125,8 @@ function Past({ s }: { s: Schedule }) {
   );
 }
 
+const dayOf = (day: string) => new Date(day + "T12:00:00Z").toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+
 const dayNames = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /** The day and clock of a moment in a zone. */
@@ -139,18 +141,18 @@ function Month({ s }: { s: Schedule }) {
   const { data, error } = useLoad((stop) => get<Next>("schedules/" + segment(s.name) + "/next", { n: 200 }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
   const viewer = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const zone = s.zone && valid(s.zone) ? s.zone : s.cron ? "UTC" : viewer;
-  const list = data?.next ?? s.next?.map((at) => ({ at })) ?? [];
+  const list = data?.instants ?? s.next ?? [];
   if (s.paused) return null;
-  const days = new Map<string, { at: string; skipped?: boolean; repeated?: boolean }[]>();
+  const days = new Map<string, string[]>();
   for (const n of list) {
-    const day = inZone(Date.parse(n.at), zone).day;
+    const day = inZone(Date.parse(n), zone).day;
     days.set(day, [...(days.get(day) ?? []), n]);
   }
   const begin = Date.parse(inZone(now(), zone).day + "T12:00:00Z");
   const monday = begin - ((new Date(begin).getUTCDay() + 6) % 7) * 86_400_000;
   const today = inZone(now(), zone).day;
   const weeks = [0, 1, 2, 3, 4].map((w) => [0, 1, 2, 3, 4, 5, 6].map((d) => new Date(monday + (w * 7 + d) * 86_400_000).toISOString().slice(0, 10)));
-  const last = list.length ? Date.parse(list[list.length - 1]!.at) : 0;
+  const last = list.length ? Date.parse(list[list.length - 1]!) : 0;
   return (
     <section aria-label="Next instants">
       <h2>Next five weeks <span class="dim small">in {zone}{zone !== viewer && <>; you are in {viewer}</>}</span></h2>
@@ -163,12 +165,11 @@ function Month({ s }: { s: Schedule }) {
               const at = days.get(day) ?? [], change = clockChange(day, zone);
               return (
                 <td key={day} class={day < today ? "past" : day === today ? "today" : ""}>
-                  <div class="day"><span>{Number(day.slice(8)) === 1 || day === week[0] ? day.slice(5).replace("-", "/") : Number(day.slice(8))}</span>
+                  <div class="day"><span>{Number(day.slice(8)) === 1 || day === week[0] ? dayOf(day) : Number(day.slice(8))}</span>
                     {change !== 0 && <span class="badge is-stalled" title={change > 0 ? "an hour is skipped" : "an hour is repeated"}><Icon name="expiring" />{change > 0 ? "hour skipped" : "hour repeated"}</span>}</div>
                   {at.slice(0, 4).map((n) => (
-                    <div key={n.at} title={moment(n.at) + " for you"}>{inZone(Date.parse(n.at), zone).clock}
-                      {zone !== viewer && <span class="dim small"> {inZone(Date.parse(n.at), viewer).clock}</span>}
-                      {n.skipped && <span class="tag">was skipped</span>}{n.repeated && <span class="tag">repeated</span>}</div>
+                    <div key={n} title={moment(n) + " for you"}>{inZone(Date.parse(n), zone).clock}
+                      {zone !== viewer && <span class="dim small"> {inZone(Date.parse(n), viewer).clock}</span>}</div>
                   ))}
                   {at.length > 4 && <div class="dim small">{at.length - 4} more</div>}
                   {!at.length && last > 0 && Date.parse(day + "T12:00:00Z") > last && list.length >= 200 && <div class="dim small">not computed</div>}

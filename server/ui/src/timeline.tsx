@@ -6,7 +6,7 @@ import { now } from "./api";
 import { Icon } from "./icons";
 import { busy, flatten, matching, scaleOf, treeOf, waits, type Node, type Scale } from "./model";
 import { rowKeys, stateColour } from "./parts";
-import { clock, second, span } from "./time";
+import { clock, plural, second, span } from "./time";
 import type { Entry, Run, Shape } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
@@ -48,7 +48,7 @@ export function Timeline(p: {
     return matching(root, (n) => (!wanted || n.loc.toLowerCase().includes(wanted)) &&
       (!failedOnly || n.entry?.state === "failed" || !!n.entry?.error || (n.entry?.attempts ?? 0) > 1) && (!critical || path.has(n.loc)));
   }, [root, wanted, failedOnly, critical, path]);
-  const isOpen = (n: Node) => folded.get(n.loc) ?? (shown !== null || !many || n.failed > 0 && n.children.length < 200 || n.depth < 1 && n.children.length < 400);
+  const isOpen = (n: Node) => folded.get(n.loc) ?? (shown !== null || !many || n.failed > 0 || n.depth < 1);
   const rows = useMemo(() => flatten(root, isOpen, (n) => !shown || shown.has(n)), [root, folded, shown, many]);
   const at = Math.min(active, Math.max(0, rows.length - 1));
 
@@ -127,7 +127,7 @@ export function Timeline(p: {
           <label class="check"><input type="checkbox" checked={failedOnly} onChange={() => setFailedOnly(!failedOnly)} />failures only</label>
           {path.size > 0 && <label class="check"><input type="checkbox" checked={critical} onChange={() => setCritical(!critical)} />critical path only</label>}
           <label class="find">Find <input type="search" value={find} spellcheck={false} onInput={(e) => setFind(e.currentTarget.value)} /></label>
-          <span class="dim">{rows.length.toLocaleString("en")} rows</span>
+          <span class="dim">{plural(rows.length, "row")}</span>
         </div>
       </div>
       {rows.length === 0 ? <p class="dim pad">{p.entries.size ? "Nothing matches." : "Nothing is recorded yet."}</p> : (
@@ -229,6 +229,17 @@ function Overview(p: {
 }) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState(0);
+  const [, paint] = useState(0);
+  useEffect(() => { // the canvas does not see that colours have changed
+    const again = () => paint((n) => n + 1);
+    const dark = matchMedia("(prefers-color-scheme: dark)"), theme = new MutationObserver(again);
+    dark.addEventListener("change", again);
+    theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    return () => {
+      dark.removeEventListener("change", again);
+      theme.disconnect();
+    };
+  }, []);
   useEffect(() => {
     const measure = new ResizeObserver(() => setSize(ref.current?.clientWidth ?? 0));
     measure.observe(ref.current!);

@@ -59,9 +59,9 @@ function All() {
 
 function One({ name }: { name: string }) {
   const { data: t, error, load } = useLoad((stop) => get<Topic>("topics/" + segment(name), {}, stop), name);
-  const events = useLoad((stop) => get<{ events: TopicEvent[] }>("topics/" + segment(name) + "/events", { limit: 100 }, stop), name);
+  const events = useLoad((stop) => get<{ events: TopicEvent[] }>("topics/" + segment(name) + "/events", {}, stop), name);
   useLive({}, load, 5000);
-  const list = events.data?.events ?? t?.events ?? [];
+  const list = (events.data?.events ?? t?.events ?? []).slice(-100).reverse();
   return (
     <div class="page">
       <p class="crumbs"><a href="#/topics">Topics</a></p>

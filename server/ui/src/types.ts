@@ -104,8 +104,8 @@ export interface PathPart {
   kind: string;
   state: State;
   began: string;
-  before_ms: number;
-  took_ms: number;
+  before_us: number;
+  took_us: number;
 }
 
 export interface Box {
@@ -115,21 +115,15 @@ export interface Box {
   critical?: boolean;
   parent: number;
   stages?: number[][][];
-  open: number;
-  done: number;
-  failed: number;
-  withdrawn: number;
-  from?: string;
-  to?: string;
 }
 
 export interface Shape {
   from: string;
   to: string;
-  cut: boolean;
-  after_ms: number;
+  cut?: boolean;
+  after_us: number;
   path: PathPart[];
-  boxes: Box[];
+  boxes?: Box[];
 }
 
 export interface Info {
@@ -138,6 +132,7 @@ export interface Info {
   identity: { name: string; role: string; rights: string[] };
   workflows?: string[];
   now: string;
+  resources?: string[];
 }
 
 export interface Audit {

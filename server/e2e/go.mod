@@ -1,0 +1,21 @@
+module github.com/stet-run/stet/server/e2e
+
+go 1.26.0
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.22.1
+	github.com/stet-run/stet v0.0.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/netresearch/go-cron v0.9.1 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
+)
+
+replace github.com/stet-run/stet => ../..
