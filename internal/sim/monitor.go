@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/stet-run/stet/internal/sim/wire"
 	"github.com/stet-run/stet/store"
@@ -23,7 +24,7 @@ type monitor struct {
 	undos   *undos
 	shards  map[string]store.Shard // of runs
 	numbers map[string]store.RunNo
-	holders map[store.Shard]int // machines, as far as they know
+	holders map[store.Shard]holder
 	pruned  map[store.RunNo]bool
 }
 
@@ -35,6 +36,12 @@ type call struct {
 type batch struct {
 	boot string
 	no   int64
+}
+
+// holder is the machine that was last told that it holds a lease, and when.
+type holder struct {
+	machine int
+	at      time.Duration
 }
 
 type place struct {
@@ -49,7 +56,7 @@ func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
 		ids: map[store.RunNo]string{}, final: map[place]string{}, items: o.items,
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
-		holders: map[store.Shard]int{}, pruned: map[store.RunNo]bool{},
+		holders: map[store.Shard]holder{}, pruned: map[store.RunNo]bool{},
 	}
 }
 
@@ -73,7 +80,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 				continue
 			}
 			was := m.epochs[a.Lease.Shard]
-			m.holders[a.Lease.Shard] = to
+			m.holders[a.Lease.Shard] = holder{to, m.now()}
 			switch {
 			case name == "Acquire" && a.Lease.Epoch == was:
 				m.violated("8: Acquire gives epoch %d of shard %v again", was, a.Lease.Shard)
@@ -114,10 +121,11 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 }
 
 // stopped takes the end of a machine that was asked to stop, in a world without faults: it has
-// given back what it held, and nobody waits for the end of its leases.
-func (m *monitor) stopped(machine int, name string) {
-	for shard, holder := range m.holders {
-		if holder == machine {
+// given back what it held, and nobody waits for the end of its leases. What it could not renew for
+// half of their time it may have dropped.
+func (m *monitor) stopped(machine int, name string, ttl time.Duration) {
+	for shard, h := range m.holders {
+		if h.machine == machine && m.now() < h.at+ttl/2 {
 			m.violated("28: %s has stopped, and has not given back %v", name, shard)
 			return
 		}
@@ -180,7 +188,7 @@ func (m *monitor) committed(request, body []byte) {
 		m.items.answered(sent, result.Turns[i].Sends)
 		m.sent(t.Run, sent, result.Turns[i].Sends)
 		if v == store.Committed || t.Update == nil {
-			m.ends.turn(t, m.ids[t.Run], len(t.Audit) > 0 || len(t.Rewrites) > 0)
+			m.ends.turn(t, m.ids[t.Run], len(t.Rewrites) > 0)
 		}
 	}
 	m.items.answered(b.Commands, result.Commands)

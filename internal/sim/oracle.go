@@ -304,7 +304,14 @@ func (o *oracle) barrier(n plan.Note) {
 		return
 	}
 	p := o.plan.Runs[i].Program
-	for _, op := range p[:max(0, slices.IndexFunc(p, func(op plan.Op) bool { return op.Name == n.Op }))] {
+	p = p[:max(0, slices.IndexFunc(p, func(op plan.Op) bool { return op.Name == n.Op }))]
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i].Kind == plan.Continue {
+			p = p[i:] // results of the former incarnation are in the input of this one
+			break
+		}
+	}
+	for _, op := range p {
 		if _, ok := o.durable[operation{n.Run, op.Name}]; op.Kind == plan.Step && !ok {
 			o.violated("2: %s of %s begins, and the result of %s is not recorded", n.Op, n.Run, op.Name)
 		}

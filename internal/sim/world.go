@@ -260,7 +260,7 @@ func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
 	}
 	w.oracle.died(m.Name)
 	if code, _ := m.Dead(); code == 0 && w.healed && !w.plan.Disk {
-		w.monitor.stopped(m.ID, m.Name)
+		w.monitor.stopped(m.ID, m.Name, n.LeaseTTL)
 	}
 	// The server's machine sees the end of the connections, at once or much later.
 	seen := time.Millisecond
