@@ -146,9 +146,10 @@ func TestANodeThatIsCutOffIsFenced(t *testing.T) {
 	first, second := takeAll(t, a, "a"), heir(t, b, "b")
 	run := first.started(t, "r")
 	witnessOf(t, server, "a")
-	proxy.Refuse(true)
+	join := proxy.Sever()
+	t.Cleanup(join)
 	soon(t, "the shard", func() bool { return second.tries(t) })
-	proxy.Refuse(false)
+	join()
 	soon(t, "a commit", func() bool {
 		result, err := a.Commit(t.Context(), first.batch([]*store.Turn{
 			{Run: run.No, Shard: shard, Entries: []store.Entry{done("a")}},

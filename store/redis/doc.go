@@ -96,6 +96,7 @@
 //	B        hash    with one part: fences by node and boot, see fence.go
 //	b        hash    last batch by node and boot, see commit.lua
 //	h        hash    of part 0: time of the last heartbeat, by node and boot
+//	g        hash    of part 0: witnesses by node and boot, see witness.go
 //	id       hash    numbers of runs by ID
 //	r:NO     hash    a run's row, see MAIN and ROW in base.lua
 //	e:NO:IC  hash    entries of an incarnation by location, see head in pack.go

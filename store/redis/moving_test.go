@@ -116,6 +116,9 @@ func dumps(t *testing.T, slot int, of ...*servers.Redis) map[string]string {
 			t.Fatal(err)
 		}
 		for _, key := range keys {
+			if key == "{stet:0}g" {
+				continue // a witness is noted when it is made again, beside the acts
+			}
 			results := client.DoMulti(t.Context(), client.B().Asking().Build(), client.B().Dump().Key(key).Build())
 			text, err := results[1].ToString()
 			if err != nil {

@@ -48,7 +48,13 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 		lengths[[2]string{d.Nodes[i].ID, d.Nodes[i].Boot}] = d.Nodes[i].TTL
 	}
 	for i := range d.Leases {
-		if l := &d.Leases[i]; s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) {
+		l := &d.Leases[i]
+		ended := s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}])
+		if !ended && l.Until > d.Now && s.witnesses.dead(l.Node, l.Boot) {
+			s.ahead.End(l)
+			ended = true
+		}
+		if ended {
 			l.Until = d.Now
 		}
 	}
@@ -130,6 +136,11 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 		s.hints.tell(store.Change{Nodes: true})
 	}
 	now := s.observe(r.time(f[0]))
+	if boot := n.ID + "\n" + n.Boot; n.Stopped {
+		s.witnesses.end(boot)
+	} else if r.err == nil {
+		s.witnesses.keep(s, boot)
+	}
 	var boots []string
 	for _, b := range r.list(f[2]) {
 		boots = append(boots, r.text(b))

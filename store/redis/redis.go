@@ -34,6 +34,7 @@ type Store struct {
 	closed     atomic.Bool
 	hints      hints
 	ahead      storekit.AheadLeases
+	witnesses  witnesses
 	fences     fences
 	commitConn commitConn
 	relay      *relayer // nil: one part
@@ -156,6 +157,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.hints.close()
+	s.witnesses.close()
 	if s.relay != nil {
 		s.relay.close()
 	}

@@ -49,6 +49,16 @@ func (a *AheadLeases) Look(l *store.Lease, now store.Time, ttl store.Delay) (end
 	return !time.Now().Before(is.ends)
 }
 
+// End notes that a lease as it is has ended, for another reason: its holder has died.
+func (a *AheadLeases) End(l *store.Lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.seen == nil {
+		a.seen = map[store.Shard]aheadLease{}
+	}
+	a.seen[l.Shard] = aheadLease{*l, time.Now()}
+}
+
 // Ended reports whether a lease was found to have ended.
 func (a *AheadLeases) Ended(l *store.Lease) bool {
 	a.mu.Lock()

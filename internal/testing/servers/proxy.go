@@ -14,9 +14,10 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	target  string
-	conns   map[net.Conn]bool // both ends of each
+	conns   map[net.Conn]bool // both ends of each; true: that of the server
 	refuse  bool
-	answers int // that are let through before one is lost; -1: all
+	severed chan struct{} // closed when clients learn that they are severed; nil: they are not
+	answers int           // that are let through before one is lost; -1: all
 	lost    chan struct{}
 	hold    *Hold
 }
@@ -111,6 +112,36 @@ func (p *Proxy) Refuse(on bool) {
 	}
 }
 
+// Sever cuts the server's ends of all connections, and refuses new ones, while the clients hear
+// nothing at all, as if their network were gone. Join, which is returned, lets clients connect
+// again.
+func (p *Proxy) Sever() (join func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse, p.severed = true, make(chan struct{})
+	for c, server := range p.conns {
+		if server {
+			_ = c.Close() // that is the purpose
+		}
+	}
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(p.severed)
+		p.refuse, p.severed = false, nil
+	})
+}
+
+// silent waits while clients hear nothing.
+func (p *Proxy) silent() {
+	p.mu.Lock()
+	severed := p.severed
+	p.mu.Unlock()
+	if severed != nil {
+		<-severed
+	}
+}
+
 // LoseAnswer lets n pieces of the server's output pass; then it loses the next one and cuts all connections. The
 // request has been carried out, and its caller does not learn it. The channel gets a value when that is done.
 func (p *Proxy) LoseAnswer(n int) <-chan struct{} {
@@ -155,10 +186,12 @@ func (p *Proxy) accept() {
 		}
 		p.done.Go(func() {
 			_, _ = io.Copy(server, client) // until it is cut
+			p.silent()
 			p.drop(client, server)
 		})
 		p.done.Go(func() {
 			p.answer(client, server)
+			p.silent()
 			p.drop(client, server)
 		})
 	}
@@ -182,15 +215,15 @@ func (p *Proxy) answer(client, server net.Conn) {
 	}
 }
 
-func (p *Proxy) keep(conns ...net.Conn) bool {
+func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range conns {
+	for i, c := range []net.Conn{client, server} {
 		if p.refuse {
 			_ = c.Close() // as it was asked
 			continue
 		}
-		p.conns[c] = true
+		p.conns[c] = i == 1
 	}
 	return !p.refuse
 }

@@ -7,5 +7,6 @@ for i = 1, num() do
 	call('HDEL', T .. 'b', boot)
 	call('HDEL', T .. 'h', boot)
 	call('HDEL', T .. 'B', boot)
+	call('HDEL', T .. 'g', boot)
 end
 return { nowText }

@@ -1,0 +1,193 @@
+package redis_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/redis"
+)
+
+// The leases of these tests are for an hour: who takes one sooner knows by the witness that its
+// holder has died.
+
+const anHour = store.Delay(time.Hour / time.Microsecond)
+
+// peer is a node on a handle of its own.
+type peer struct {
+	s      *redis.Store
+	node   store.Node
+	leases []store.Lease
+}
+
+func newPeer(t *testing.T, url, id string) *peer {
+	t.Helper()
+	p := &peer{s: openAt(t, url, redis.Slots(1)), node: store.Node{ID: id, Boot: id + "-1", Workflows: []string{"w"}}}
+	if _, err := p.s.Register(t.Context(), p.node); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tries reports whether the node gets the shard, after a look as its cluster makes it.
+func (p *peer) tries(t *testing.T) bool {
+	t.Helper()
+	_, err := p.s.Describe(t.Context())
+	if err == nil {
+		var got []store.Acquired
+		if got, _, err = p.s.Acquire(t.Context(), p.node, []store.Shard{shard}, anHour); err == nil && got[0].Held {
+			p.leases = []store.Lease{got[0].Lease}
+			return true
+		}
+	}
+	if err != nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
+		t.Fatal(err)
+	}
+	return false
+}
+
+// witnessOf waits until the witness of a node is connected, and returns its number.
+func witnessOf(t *testing.T, server *servers.Redis, node string) (number string) {
+	t.Helper()
+	patiently(t, func() error {
+		sign, err := server.Command("hget", "{stet:0}g", node+"\n"+node+"-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, number, _ = strings.Cut(sign, ";")
+		if number == "" {
+			return store.ErrUnavailable
+		}
+		if list, err := server.Command("client", "list", "id", number); err != nil || list == "" {
+			return store.ErrUnavailable
+		}
+		return nil
+	})
+	return number
+}
+
+func (p *peer) takes(t *testing.T) {
+	t.Helper()
+	patiently(t, func() error {
+		if p.tries(t) {
+			return nil
+		}
+		return store.ErrUnavailable
+	})
+}
+
+// A process that has died has no connection any more. Its shards are taken at once, and what it
+// has claimed is suspect.
+func TestADeadProcessHasNoWitness(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	a, b := newPeer(t, server.URL(), "a"), newPeer(t, server.URL(), "b")
+	newPeer(t, server.URL(), "c") // which lives
+	a.takes(t)
+	if _, err := a.s.Commit(t.Context(), store.Batch{Node: "a", Boot: "a-1", No: 1, Leases: a.leases,
+		Commands: []store.Command{start("r")}}); err != nil {
+		t.Fatal(err)
+	}
+	witnessOf(t, server, "a")
+	witnessOf(t, server, "c")
+	for looks := time.Now(); time.Since(looks) < 3*time.Second; { // b looks three times
+		if b.tries(t) {
+			t.Fatal("the shard of a living node was taken")
+		}
+	}
+	if err := a.s.Close(); err != nil { // its connections end, as those of a process that was killed
+		t.Fatal(err)
+	}
+	b.takes(t)
+	claims, err := b.s.Claim(t.Context(), store.ClaimRequest{Node: "b", Boot: "b-1", Leases: b.leases,
+		Workflows: []string{"w"}, Limit: 10})
+	if err != nil || len(claims.Runs) != 1 || claims.Runs[0].Run.Suspect != 1 {
+		t.Errorf("claimed %+v: %v", claims.Runs, err)
+	}
+}
+
+// A witness that is cut comes back, and nobody takes the shards of its node meanwhile.
+func TestAWitnessThatIsCutComesBack(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	a, b := newPeer(t, server.URL(), "a"), newPeer(t, server.URL(), "b")
+	a.takes(t)
+	for i := range 10 {
+		number := witnessOf(t, server, "a")
+		if _, err := server.Command("client", "kill", "id", number); err != nil {
+			t.Fatal(err)
+		}
+		patiently(t, func() error {
+			if b.tries(t) {
+				t.Fatalf("cut %d: the shard of a living node was taken", i)
+			}
+			if witnessOf(t, server, "a") == number {
+				return store.ErrUnavailable
+			}
+			return nil
+		})
+	}
+}
+
+// A node that is cut off from the server is as one that has died. What it then writes is fenced.
+func TestANodeThatIsCutOffIsFenced(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	proxy := servers.NewProxy(t, server.Addr())
+	a := newPeer(t, strings.Replace(server.URL(), server.Addr(), proxy.Addr(), 1), "a")
+	b := newPeer(t, server.URL(), "b")
+	a.takes(t)
+	witnessOf(t, server, "a")
+	join := proxy.Sever()
+	t.Cleanup(join)
+	b.takes(t)
+	join()
+	patiently(t, func() error {
+		result, err := a.s.Commit(t.Context(), store.Batch{Node: "a", Boot: "a-1", No: 1, Leases: a.leases,
+			Turns: []*store.Turn{{Run: 1, Shard: shard}}})
+		if err == nil && result.Turns[0].Verdict != store.Fenced {
+			t.Fatalf("a commit under the former epoch: %+v", result)
+		}
+		return err
+	})
+}
+
+// A server that has begun since knows nothing of its former connections: leases count.
+func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	a, b := newPeer(t, server.URL(), "a"), newPeer(t, server.URL(), "b")
+	a.takes(t)
+	former := witnessOf(t, server, "b")
+	witnessOf(t, server, "a")
+	if err := a.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0 // the number of commands of b's witness
+	for last, rounds := "", 0; rounds < 4; {
+		number := witnessOf(t, server, "b")
+		list, err := server.Command("client", "list", "id", number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, idle, _ := strings.Cut(list, " idle=")
+		idle, _, _ = strings.Cut(idle, " ")
+		_, commands, _ := strings.Cut(list, " tot-cmds=")
+		if state := number + idle + commands; state != last {
+			last, rounds, looked = state, rounds+1, looked+1
+		}
+		if b.tries(t) {
+			t.Fatalf("the lease was taken after %d looks, though nobody knows that its holder has died (witness %s, then %s)",
+				looked, former, number)
+		}
+	}
+}
