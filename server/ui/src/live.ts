@@ -50,12 +50,12 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
       if (!timer && !stopped) timer = window.setTimeout(turn, Math.max(ms, last + 1000 - Date.now()));
     };
     const open = () => {
-      if (noEvents || !has("events")) {
+      if (noEvents || !has("events") || (subject.run === undefined && subject.runs === undefined)) {
         liveness.value = "polling";
         plan(interval);
         return;
       }
-      source = new EventSource(address("events", { run: subject.run, runs: subject.runs }));
+      source = new EventSource(address("events", { run: subject.run, runs: subject.runs === undefined ? undefined : [subject.runs] }));
       let heard = false;
       const event = () => {
         heard = true;
