@@ -70,7 +70,8 @@ type tab struct {
 // watch is put into each page before its own script: it collects violations and long tasks.
 const watch = `
 	window.seen = { violations: [], long: [] };
-	addEventListener("securitypolicyviolation", (e) => seen.violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
+	addEventListener("securitypolicyviolation",
+		(e) => seen.violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
 	new PerformanceObserver((l) => { for (const e of l.getEntries()) seen.long.push([e.startTime, e.duration]); })
 		.observe({ type: "longtask", buffered: true });`
 

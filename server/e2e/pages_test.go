@@ -34,7 +34,10 @@ func (tb *tab) accessible(what string) {
 	tb.script(axe + "\n;0")
 	tb.script(`window.axeDone = "";
 		axe.run(document, { resultTypes: ["violations"] }).then(
-			(r) => { window.axeDone = JSON.stringify(r.violations.map((v) => ({ id: v.id, help: v.help, nodes: v.nodes.slice(0, 4) }))); },
+			(r) => {
+				window.axeDone = JSON.stringify(
+					r.violations.map((v) => ({ id: v.id, help: v.help, nodes: v.nodes.slice(0, 4) })));
+			},
 			(e) => { window.axeDone = "error: " + e; }); 0`)
 	tb.untilTrue(`window.axeDone !== ""`)
 	answer := is[string](tb, `window.axeDone`)
@@ -120,13 +123,15 @@ func TestHostileTexts(t *testing.T) {
 			tb.untilTrue(`document.querySelector("h1").textContent === ` + quote(id))
 			tb.untilTrue(`document.querySelector(".stopped .message").textContent.includes(` + quote("error: "+text) + `)`)
 			tb.untilTrue(`document.querySelectorAll("[aria-busy]").length === 0`)
-			if n := is[int](tb, `document.querySelectorAll("#app script, #app img, #app iframe, #app [onerror], #app b[data-x], h1 *").length`); n != 0 {
+			const markup = "#app script, #app img, #app iframe, #app [onerror], #app b[data-x], h1 *"
+			if n := is[int](tb, `document.querySelectorAll("`+markup+`").length`); n != 0 {
 				t.Errorf("%s of %q: %d elements were made of text", view, id, n)
 			}
 			tb.clean()
 		}
 	}
-	tb := open(t, b, s.url+"#/runs?query="+url.QueryEscape(`id="`+`0 <img src=x onerror=alert(1)>`+`"`), `.runs [data-row="0"]`)
+	query := url.QueryEscape(`id="` + `0 <img src=x onerror=alert(1)>` + `"`)
+	tb := open(t, b, s.url+"#/runs?query="+query, `.runs [data-row="0"]`)
 	tb.clean()
 }
 
@@ -207,7 +212,8 @@ func TestARunOf10000Entries(t *testing.T) {
 		tb.untilTrue(`(() => { const w = document.querySelector(".window"), r = w.getBoundingClientRect();
 			return document.elementFromPoint(r.left + 60, r.top + 100)?.closest("[data-row]") !== null; })()`)
 	}
-	tb.do(chromedp.Click(chromedp.CSS(`button[aria-label="Zoom in"]`)), chromedp.Click(chromedp.CSS(`button[aria-label="Later"]`)))
+	tb.do(chromedp.Click(chromedp.CSS(`button[aria-label="Zoom in"]`)),
+		chromedp.Click(chromedp.CSS(`button[aria-label="Later"]`)))
 	if n := is[int](tb, `document.querySelectorAll("*").length`); n > most {
 		t.Errorf("scrolled: expected at most %d nodes, found %d", most, n)
 	}

@@ -91,7 +91,9 @@ var (
 				if err != nil {
 					return "", err
 				}
-				return stet.Step(ctx, "wrap", func(ctx context.Context) (string, error) { return "wrapped " + sku, work(ctx, 30*time.Millisecond) })
+				return stet.Step(ctx, "wrap", func(ctx context.Context) (string, error) {
+					return "wrapped " + sku, work(ctx, 30*time.Millisecond)
+				})
 			})
 			return len(done), err
 		})
@@ -293,7 +295,8 @@ func (s *site) fill(t *testing.T) {
 		t.Fatal(err)
 	}
 	must[*stet.Run[string]](t)(mail.Start(ctx, e, "bob@example.com", stet.ID("mail-1")))
-	if err := mail.Schedule(ctx, e, "nightly", "all@example.com", stet.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}); err != nil {
+	at := stet.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}
+	if err := mail.Schedule(ctx, e, "nightly", "all@example.com", at); err != nil {
 		t.Fatal(err)
 	}
 	if err := mail.Schedule(ctx, e, "paused one", "x", stet.Schedule{Every: time.Hour, Paused: true}); err != nil {
