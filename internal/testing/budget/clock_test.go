@@ -24,6 +24,7 @@ func TestNobodyReadsTheClockOfTheNode(t *testing.T) {
 		"sleep.go SleepUntil":                     "a time that the code gives",
 		"start.go startCommand":                   "a time that the caller gives; an ID that begins with the time, on which nobody relies",
 		"act.go Fork":                             "an ID that begins with the time, on which nobody relies",
+		"tokens.go Create":                        "a time that the caller gives",
 		"store/postgres/postgres.go times":        "the clock of a test",
 		"store/redis/redis.go head":               "the clock of a test",
 	}
