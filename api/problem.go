@@ -50,6 +50,7 @@ const (
 	CodeRate            = "rate"
 	CodeBusy            = "busy"
 	CodeSlow            = "slow"
+	CodeNotReady        = "not_ready"
 )
 
 // errorTable has all codes. The first row whose error an error is counts, so what wraps
@@ -93,6 +94,7 @@ var errorTable = []Error{
 	{CodeRate, http.StatusTooManyRequests, "the identity makes too many requests", nil},
 	{CodeBusy, http.StatusServiceUnavailable, "the server has as many of these under way as it may", nil},
 	{CodeSlow, http.StatusServiceUnavailable, "the store has not answered the query in time", nil},
+	{CodeNotReady, http.StatusServiceUnavailable, "this process does not do what it is there for; its log says why", nil},
 	{CodeInternal, http.StatusInternalServerError, "something else; the server's log has it by request_id", nil},
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/internal/endpoint"
@@ -16,21 +15,16 @@ func (s *Server) openAPI(_ context.Context, c *endpoint.Call, _ nothing) error {
 	return nil
 }
 
-// readyWithin bounds the read of the store for health/ready.
-const readyWithin = time.Second
-
 func (s *Server) live(context.Context, *endpoint.Call, nothing) (api.Health, error) {
 	return api.Health{OK: true}, nil
 }
 
-// ready reads the store once. A stranger learns no more than whether that went well.
+// ready says whether the process does what it is there for. A stranger learns no more than
+// that; the log has the reasons.
 func (s *Server) ready(ctx context.Context, c *endpoint.Call, _ nothing) (api.Health, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	if _, err := s.Engine.Describe(ctx); err != nil {
-		c.Log.Warn("the store could not be read for health/ready", "error", err)
-		c.Answered(http.StatusServiceUnavailable)
-		return api.Health{}, nil
+	if err := s.Engine.Ready(ctx); err != nil {
+		c.Log.Warn("this process is not ready", "error", err)
+		return api.Health{}, &endpoint.Error{Code: api.CodeNotReady, Detail: "this process is not ready"}
 	}
 	return api.Health{OK: true}, nil
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
+	"github.com/stet-run/stet/store"
+)
+
+// TestServe: a store that no application works on is served to a browser and to a client, and
+// what needs no code is carried out.
+func TestServe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	db := filepath.Join(t.TempDir(), "s.db")
+	command := func(args ...string) string {
+		t.Helper()
+		var out, complaints bytes.Buffer
+		if code := execute(ctx, append([]string{"--db", db}, args...), nil, &out, &complaints); code != 0 {
+			t.Fatalf("stet %s ends with %d: %s", strings.Join(args, " "), code, &complaints)
+		}
+		return strings.TrimSpace(out.String())
+	}
+	o := &opener{db: db, log: slog.New(slog.DiscardHandler)}
+	s, err := o.open(ctx, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{double}, Logger: o.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.RunOnce(ctx); err != nil { // so that the store knows the workflow
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	token := command("token", "create", "ada", "--role", "operator")
+
+	serving, stop := context.WithCancel(ctx)
+	out, address := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(serving, []string{"--db", db, "serve", "--addr", "127.0.0.1:0"}, nil, address, io.Discard)
+		_ = address.Close() // its reader sees the end
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, once, ok := strings.Cut(strings.TrimSpace(line), "#token=")
+	if !ok {
+		t.Fatalf("expected an address with a token, found %q", line)
+	}
+	for want, token := range map[int]string{http.StatusUnauthorized: "", http.StatusOK: token} {
+		if got := status(t, ctx, http.MethodGet, url+"api/v1/runs", token, ""); got != want {
+			t.Errorf("with the token %.8q the list of runs is %d, want %d", token, got, want)
+		}
+	}
+	for _, want := range []int{http.StatusOK, http.StatusUnauthorized} { // it is good for one login
+		if got := status(t, ctx, http.MethodPost, url+"api/v1/login", "", `{"token":"`+once+`"}`); got != want {
+			t.Errorf("a login with the token of the address is %d, want %d", got, want)
+		}
+	}
+	if got := status(t, ctx, http.MethodGet, url, "", ""); got != http.StatusOK {
+		t.Errorf("the dashboard is %d", got)
+	}
+
+	c, err := client.New(url, client.Options{Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(ctx, "key", api.Start{ID: "r", Workflow: "double", Input: json.RawMessage("2")}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := c.Act(ctx, client.Cancel, "r", api.Act{Reason: "a test"}, 20*time.Second); !done || err != nil {
+		t.Errorf("a cancel of a run without code: %t, %v", done, err)
+	}
+	if run, err := c.Run(ctx, "r"); err != nil || run.Status != store.Cancelled {
+		t.Errorf("then the run is %+v, %v", run, err)
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("the server ends with %d", code)
+	}
+}
+
+// status requests something, and returns the status of the answer.
+func status(t *testing.T, ctx context.Context, method, url, token, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
