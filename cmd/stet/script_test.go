@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,6 +24,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":    exitsWith,
+			"soon":    soon,
 			"sql":     runSQL,
 			"garbage": writeGarbage,
 
@@ -43,6 +46,27 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if found != args[0] && found != "exit status "+args[0] {
 		ts.Fatalf("expected exit code %s, found %s", args[0], found)
+	}
+}
+
+// soon is the command `soon PATTERN PROGRAM ARGUMENT...`: the program is executed until a line of
+// what it prints matches. Nothing else tells when an entity has heard of something.
+func soon(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: soon PATTERN PROGRAM ARGUMENT...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.Now().Add(time.Minute); ; <-again.C {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(limit) {
+			ts.Fatalf("expected %q within a minute", args[0])
+		}
 	}
 }
 

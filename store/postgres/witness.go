@@ -34,6 +34,8 @@ const (
 	witnessLook = 800 * time.Millisecond
 	// witnessGrace is how long a witness may be gone.
 	witnessGrace = 300 * time.Millisecond
+	// witnessAnswer bounds the wait for an answer.
+	witnessAnswer = 5 * time.Second
 	// witnessRetry is how long a witness that cannot be made rests.
 	witnessRetry = time.Second
 )
@@ -135,6 +137,8 @@ func (w *witnesses) witness(ctx context.Context, k bootKey) {
 
 // withdraw notes that a boot has no witness: its lease counts.
 func (w *witnesses) withdraw(ctx context.Context, k bootKey) {
+	ctx, cancel := context.WithTimeout(ctx, witnessAnswer) // it has the connection of leases meanwhile
+	defer cancel()
 	_ = w.s.single(on(ctx, w.s.leasing), "withdraw the witness of node "+k.node, func(t *tx) error {
 		_, err := t.exec("UPDATE stet.nodes SET witness=NULL WHERE node=$1 AND boot=$2 AND witness IS NOT NULL", k.node,
 			k.boot)
@@ -156,21 +160,16 @@ func (w *witnesses) session(ctx context.Context, k bootKey) (noted bool, err err
 		w.forget()
 	}()
 	// A machine that is gone without a word is noticed by the server after some 10 s.
-	if _, err := conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', '4', false),
+	asking, cancel := context.WithTimeout(ctx, witnessAnswer)
+	defer cancel()
+	if _, err := conn.Exec(asking, `SELECT set_config('tcp_keepalives_idle', '4', false),
 		set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false),
 		(SELECT set_config(name, '0', false) FROM pg_settings WHERE name='idle_session_timeout')`,
 		pgx.QueryExecModeExec); err != nil {
 		return false, err
 	}
 	for {
-		if !noted { // the lock of a former session may stand for a while
-			if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(`+witnessKey+`)
-				FROM (VALUES ($2::text, $3::text)) AS n(node, boot)`, pgx.QueryExecModeExec, s.id, k.node, k.boot).
-				Scan(&noted); err != nil {
-				return noted, err
-			}
-		}
-		waits, err := w.look(ctx, conn, k, noted)
+		waits, err := w.look(ctx, conn, k, &noted)
 		if err != nil {
 			return noted, err
 		}
@@ -199,11 +198,20 @@ const lookText = `WITH noted AS (UPDATE stet.nodes n SET witness=pg_postmaster_s
 	SELECT n.node, n.boot FROM stet.nodes n WHERE ` + witnessGone + `
 		AND EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`
 
-// look looks for boots that hold leases and have no witness any more. It reports whether one
-// may be a witness that was cut.
-func (w *witnesses) look(ctx context.Context, conn *pgx.Conn, own bootKey, noted bool) (waits bool, err error) {
+// look notes the own witness, and looks for boots that hold leases and have none any more. It
+// reports whether one may be a witness that was cut.
+func (w *witnesses) look(ctx context.Context, conn *pgx.Conn, own bootKey, noted *bool) (waits bool, err error) {
 	s := w.s
-	rows, err := conn.Query(ctx, s.sql(lookText), pgx.QueryExecModeExec, s.id, own.node, own.boot, noted)
+	ctx, cancel := context.WithTimeout(ctx, witnessAnswer)
+	defer cancel()
+	if !*noted { // the lock of a former session may stand for a while
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(`+witnessKey+`)
+			FROM (VALUES ($2::text, $3::text)) AS n(node, boot)`, pgx.QueryExecModeExec, s.id, own.node, own.boot).
+			Scan(noted); err != nil {
+			return false, err
+		}
+	}
+	rows, err := conn.Query(ctx, s.sql(lookText), pgx.QueryExecModeExec, s.id, own.node, own.boot, *noted)
 	if err != nil {
 		return false, err
 	}
