@@ -71,6 +71,3 @@ func MigrationFiles() fs.FS { return migrationFiles }
 
 // Migrations puts other files in their place.
 func Migrations(files fs.FS) Option { return func(c *config) { c.files = files } }
-
-// Blind gives boots no witness: their shards are taken when their leases end.
-func Blind() Option { return func(c *config) { c.blind = true } }

@@ -25,7 +25,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if !n.Stopped && !n.Draining {
 		at, done, err := s.heartbeat(ctx, &n, info)
 		if done {
-			s.witnesses.keep(n.ID, n.Boot)
+			witness{s, storekit.Boot{Node: n.ID, Boot: n.Boot}}.keep()
 		}
 		if done || err != nil {
 			return at, err
@@ -82,9 +82,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		s.hint.notify(store.Change{Nodes: true}, 1)
 	}
 	if n.Stopped {
-		s.witnesses.end(n.ID, n.Boot)
+		s.witnesses.End(storekit.Boot{Node: n.ID, Boot: n.Boot})
 	} else if err == nil {
-		s.witnesses.keep(n.ID, n.Boot)
+		witness{s, storekit.Boot{Node: n.ID, Boot: n.Boot}}.keep()
 	}
 	return at, err
 }
@@ -207,12 +207,12 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		own := func(l *store.Lease) bool { return l.Node == n.ID && l.Boot == n.Boot }
 		// A lease may have been renewed while its lock was waited for, and time has
 		// passed: it is read again, and compared as it is then.
-		dead, err := t.bury(&s.witnesses, shards)
+		dead, err := t.bury(s, shards)
 		if err != nil {
 			return err
 		}
 		free := func(l *store.Lease) bool {
-			return own(l) || l.Until <= now || s.ahead.Ended(l) || dead[bootKey{l.Node, l.Boot}]
+			return own(l) || l.Until <= now || s.ahead.Ended(l) || dead[storekit.Boot{Node: l.Node, Boot: l.Boot}]
 		}
 		leases, err := t.lockLeases(now, shards, free)
 		if err != nil {

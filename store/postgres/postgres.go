@@ -53,7 +53,7 @@ type Store struct {
 	beats   beats
 	ahead   storekit.AheadLeases
 
-	witnesses witnesses
+	witnesses storekit.Witnesses
 
 	committed, looked pulse // of commits; of claims
 
@@ -75,7 +75,6 @@ type config struct {
 	pooled     bool
 	lossy      bool
 	turnByTurn bool          // every batch is written turn by turn
-	blind      bool          // no boot has a witness, in tests
 	kept       int           // keptBatches, but in tests
 	restAt     int64         // so many items that make no run ready are put to rest, see rest.go
 	idle       time.Duration // idleLimit, but in tests
@@ -173,7 +172,6 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	s.servers.sql, s.servers.log = s.sql, s.log
 	s.committed.others, s.looked.others = &s.beats, &s.beats
 	s.hint.init()
-	s.witnesses.s = s
 	pc, err := s.poolConfig(dsn)
 	return s, pc, err
 }
@@ -362,7 +360,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.hint.close()
-	s.witnesses.close()
+	s.witnesses.Close()
 	for _, pool := range []*pgxpool.Pool{s.pool, s.commits, s.leasing, s.looking} {
 		if pool != nil {
 			pool.Close()

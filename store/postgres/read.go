@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Describe implements store.Store.
@@ -48,7 +49,8 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	})
 	for i := range d.Leases {
 		l := &d.Leases[i]
-		if s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) || s.witnesses.dead(l.Node, l.Boot) {
+		dead := s.witnesses.Dead(storekit.Boot{Node: l.Node, Boot: l.Boot})
+		if s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}]) || dead {
 			l.Until = min(l.Until, d.Now)
 		}
 	}

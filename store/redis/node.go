@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Describe implements store.Store.
@@ -50,7 +51,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	for i := range d.Leases {
 		l := &d.Leases[i]
 		ended := s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}])
-		if !ended && l.Until > d.Now && s.witnesses.dead(l.Node, l.Boot) {
+		if !ended && l.Until > d.Now && s.witnesses.Dead(storekit.Boot{Node: l.Node, Boot: l.Boot}) {
 			s.ahead.End(l)
 			ended = true
 		}
@@ -136,10 +137,10 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 		s.hints.tell(store.Change{Nodes: true})
 	}
 	now := s.observe(r.time(f[0]))
-	if boot := n.ID + "\n" + n.Boot; n.Stopped {
-		s.witnesses.end(boot)
+	if boot := (storekit.Boot{Node: n.ID, Boot: n.Boot}); n.Stopped {
+		s.witnesses.End(boot)
 	} else if r.err == nil {
-		s.witnesses.keep(s, boot)
+		witness{s, boot}.keep()
 	}
 	var boots []string
 	for _, b := range r.list(f[2]) {

@@ -34,7 +34,7 @@ type Store struct {
 	closed     atomic.Bool
 	hints      hints
 	ahead      storekit.AheadLeases
-	witnesses  witnesses
+	witnesses  storekit.Witnesses
 	fences     fences
 	commitConn commitConn
 	relay      *relayer // nil: one part
@@ -157,7 +157,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.hints.close()
-	s.witnesses.close()
+	s.witnesses.Close()
 	if s.relay != nil {
 		s.relay.close()
 	}
