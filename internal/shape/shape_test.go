@@ -17,13 +17,10 @@ import (
 // program is code whose time is known: an operation, or others in sequence or beside each
 // other. The code itself takes no time.
 type program struct {
-	name     string
-	takes    store.Time // of an operation
-	beside   bool
-	parts    []*program
-	loc      location.Loc
-	began    store.Time
-	requests int64 // the completion before it
+	takes  store.Time // of an operation
+	beside bool
+	parts  []*program
+	loc    location.Loc
 }
 
 // randomProgram returns a program with about size operations.

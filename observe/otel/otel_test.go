@@ -71,7 +71,7 @@ func spans(t *testing.T, stubs tracetest.SpanStubs) map[string]tracetest.SpanStu
 func attributes(s tracetest.SpanStub) string {
 	var list []string
 	for _, a := range s.Attributes {
-		list = append(list, string(a.Key)+"="+a.Value.Emit())
+		list = append(list, string(a.Key)+"="+a.Value.String())
 	}
 	slices.Sort(list)
 	return strings.Join(list, " ")

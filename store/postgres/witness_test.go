@@ -23,7 +23,7 @@ func witnessOf(t *testing.T, server *servers.Postgres, node string) (pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }() // nothing was written
 	soon(t, "a witness of "+node, func() bool {
 		err := conn.QueryRow(t.Context(), `SELECT k.pid FROM stet.nodes n, stet.meta m, pg_locks k
 			WHERE n.node=$1 AND m.key='id' AND n.witness=pg_postmaster_start_time() AND k.locktype='advisory'
@@ -121,7 +121,7 @@ func TestAWitnessThatIsCutComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }() // nothing was written
 	for i := range 10 {
 		pid := witnessOf(t, server, "a")
 		if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid); err != nil {
@@ -229,7 +229,7 @@ func TestNoWitnessBehindAPooler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }() // nothing was written
 	var witnesses int
 	err = conn.QueryRow(t.Context(), "SELECT count(witness) FROM stet.nodes WHERE node='a'").Scan(&witnesses)
 	if err != nil || witnesses != 0 {
@@ -252,7 +252,7 @@ func TestAStoppedNodeHasNoWitness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }() // nothing was written
 	soon(t, fmt.Sprintf("session %d to end", pid), func() bool {
 		var there bool
 		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid=$1)", pid).
