@@ -99,8 +99,12 @@ func TestADiskThatLiesIsSeen(t *testing.T) {
 	for seed := range uint64(20) {
 		of := plan.OnDisk(plan.Generate(seed + 1))
 		of.Faults = append([]plan.Fault{{Kind: plan.Lies}}, of.Faults...)
-		if r, err := sim.Run(p, of, nil); err != nil || len(r.Violations) > 0 {
-			t.Logf("seed %d: %v %v", seed+1, r.Violations, err)
+		r, err := sim.Run(p, of, nil)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed+1, err)
+		}
+		if len(r.Violations) > 0 {
+			t.Logf("seed %d: %v", seed+1, r.Violations)
 			return
 		}
 	}

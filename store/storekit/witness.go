@@ -128,7 +128,7 @@ func (w *Witnesses) Dead(b Boot) bool {
 	return w.gone[b].dead
 }
 
-// AllDead returns the boots that have died and hold something.
+// AllDead returns the boots that have died, in any order.
 func (w *Witnesses) AllDead() (dead []Boot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
