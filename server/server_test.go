@@ -281,6 +281,28 @@ func TestReads(t *testing.T) {
 	w.refused("viewer", "DELETE", "counts", nil, "method_not_allowed")
 }
 
+// TestCountsEndAtABound of each status, unless all are to be counted.
+func TestCountsEndAtABound(t *testing.T) {
+	w := newWorld(t, false)
+	w.started("broken", "b-1", "pear")
+	for i := range 1001 {
+		w.started("order", fmt.Sprint("o-", i), "apple")
+	}
+	for query, want := range map[string]string{
+		"by=status":                         "[{ queued 1000 true}]",
+		"by=status&exact=true":              "[{ queued 1002 false}]",
+		"by=workflow":                       "[{broken  1 false} {order  1001 false}]",
+		"query=workflow%3Dorder":            "[{order queued 1001 true}]",
+		"query=workflow%3Dbroken&by=status": "[{ queued 1 false}]",
+	} {
+		var counts api.Counts
+		w.get("viewer", "counts?"+query, &counts)
+		if got := fmt.Sprint(counts.Counts); got != want {
+			t.Errorf("%s: expected %s, found %s", query, want, got)
+		}
+	}
+}
+
 // TestValuesAreRedacted: who may not read values sees none of them, wherever they stand.
 func TestValuesAreRedacted(t *testing.T) {
 	w := newWorld(t, true)

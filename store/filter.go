@@ -23,6 +23,11 @@ type Filter struct {
 	// It costs what the shards' groups have claimed, not what the store has.
 	Claimed []Shard
 
+	// For Count. Above 0: of each status, in the order of workflows, Count stops at Most+1
+	// runs. So a status whose sum is up to Most is counted exactly, and one whose sum is above
+	// has more than Most. 0: all are counted, which reads them all.
+	Most int
+
 	// For List.
 	Limit  int    // 0: 100; at most 10,000
 	Cursor string // Page.Next of the page before
@@ -40,6 +45,13 @@ type Tally struct {
 	Workflow string
 	Status   Status
 	Runs     int64
+}
+
+// Plain reports whether the filter selects by nothing but workflows and statuses, so that
+// the listing of each workflow and status has what it selects.
+func (f *Filter) Plain() bool {
+	return len(f.IDs)+len(f.Nos)+len(f.Claimed)+len(f.Tags) == 0 && f.IDPrefix == "" && f.Marks == 0 && f.Parent == 0 &&
+		f.CreatedFrom|f.CreatedBefore|f.EndedFrom|f.EndedBefore == 0
 }
 
 // HidesEntities reports whether the filter leaves entities out.

@@ -72,7 +72,8 @@ type Store interface {
 	// filter asks for them. ErrBadCursor: the cursor is not one of List's.
 	List(ctx context.Context, f Filter) (Page, error)
 
-	// Count counts the runs that match, by workflow and status.
+	// Count counts the runs that match, by workflow and status, and of each status no more
+	// than Filter.Most asks for.
 	Count(ctx context.Context, f Filter) ([]Tally, error)
 
 	// History returns entries of one run in the order of locations.

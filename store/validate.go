@@ -19,6 +19,7 @@ const (
 	// MaxDiscardNames bounds the names of an Update's DiscardNames.
 	MaxDiscardNames = 100
 	MaxPage         = 10_000 // runs in one page of List
+	MaxMost         = 1 << 30
 	DefaultPage     = 100
 	MaxClaim        = 10_000 // items in one answer of Claim
 
@@ -467,6 +468,9 @@ func (n *Node) Validate() error {
 func (f *Filter) Bounds() (limit int, below RunNo, err error) {
 	if f.Limit < 0 || f.Limit > MaxPage {
 		return 0, 0, invalid("limit: expected 0 to %d, found %d", MaxPage, f.Limit)
+	}
+	if f.Most < 0 || f.Most > MaxMost {
+		return 0, 0, invalid("most: expected 0 to %d, found %d", MaxMost, f.Most)
 	}
 	for _, s := range f.Statuses {
 		if !s.Valid() {

@@ -288,24 +288,13 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
-	type key struct {
-		workflow string
-		status   store.Status
-	}
-	counts := map[key]int64{}
+	counts := storekit.Counts{}
 	for _, r := range s.runs {
 		if matches(r, &f) {
-			counts[key{r.Workflow, r.Status}]++
+			counts[storekit.Counted{Workflow: r.Workflow, Status: r.Status}]++
 		}
 	}
-	var tallies []store.Tally
-	for k, n := range counts {
-		tallies = append(tallies, store.Tally{Workflow: k.workflow, Status: k.status, Runs: n})
-	}
-	slices.SortFunc(tallies, func(a, b store.Tally) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
-	})
-	return tallies, nil
+	return counts.Tallies(f.Most), nil
 }
 
 func matches(r *run, f *store.Filter) bool {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // search is a filter as the conditions of a query.
@@ -179,18 +180,52 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
-	q := newSearch(&f)
-	var tallies []store.Tally
+	query, args := countQuery(&f)
+	counts := storekit.Counts{}
 	err := s.single(ctx, "count runs", func(t *tx) error {
-		return t.eachFree("SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE "+q.where()+" GROUP BY r.workflow, "+
-			"r.status ORDER BY r.workflow, r.status", q.args, func(scan func(...any) error) error {
-			var tally store.Tally
-			var status int64
-			err := scan(&tally.Workflow, &status, &tally.Runs)
-			tally.Status = store.Status(status)
-			tallies = append(tallies, tally)
+		return t.eachFree(query, args, func(scan func(...any) error) error {
+			var k storekit.Counted
+			var status, runs int64
+			err := scan(&k.Workflow, &status, &runs)
+			k.Status = store.Status(status)
+			counts[k] = runs
 			return err
 		})
 	})
-	return tallies, err
+	if err != nil {
+		return nil, err
+	}
+	return counts.Tallies(f.Most), nil
 }
+
+// countQuery counts the runs of a filter by workflow and status. With Most it stops for each
+// status at a number of runs, which it takes from the workflows in their order, and reads no
+// more of the index than that.
+func countQuery(f *store.Filter) (query string, args []any) {
+	if f.Most == 0 || !f.Plain() {
+		q := newSearch(f)
+		return "SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE " + q.where() +
+			" GROUP BY r.workflow, r.status", q.args
+	}
+	statuses := f.Statuses
+	if len(statuses) == 0 {
+		statuses = store.AllStatuses()
+	}
+	names := slices.Clone(f.Workflows)
+	slices.Sort(names)
+	return listedWorkflows + `SELECT c.workflow, c.status, count(*) FROM (
+		SELECT s.status, x.workflow FROM (SELECT DISTINCT unnest($2::bigint[]) AS status) s, LATERAL (
+			SELECT w.name AS workflow FROM (SELECT name FROM w ORDER BY name OFFSET 0) w, LATERAL (
+				SELECT FROM stet.runs r WHERE r.workflow=w.name AND r.status=s.status LIMIT $3) r LIMIT $3) x) c
+		GROUP BY c.workflow, c.status`,
+		[]any{possible(slices.Compact(names)), numbers(statuses), int64(f.Most) + 1}
+}
+
+// listedWorkflows are, as w, the workflows that a filter selects: those of $1, or if it has
+// none those that have runs and are no entities, by as many seeks in an index.
+const listedWorkflows = `WITH RECURSIVE every(name) AS (
+		(SELECT r.workflow FROM stet.runs r WHERE cardinality($1::text[])=0 ORDER BY r.workflow LIMIT 1)
+		UNION ALL SELECT (SELECT r.workflow FROM stet.runs r WHERE r.workflow>every.name ORDER BY r.workflow LIMIT 1)
+			FROM every WHERE every.name IS NOT NULL),
+	w(name) AS (SELECT name FROM every WHERE name<'` + store.EntityPrefix + `' OR name>='` + store.AfterEntityPrefix + `'
+		UNION ALL SELECT unnest($1::text[]) COLLATE "C") `

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // List implements store.Store.
@@ -36,23 +37,17 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
-	type key struct {
-		workflow string
-		status   store.Status
-	}
-	counts := map[key]int64{}
-	plain := f
-	plain.Workflows, plain.Statuses, plain.Limit, plain.Values, plain.Cursor = nil, nil, 0, false, ""
+	counts := storekit.Counts{}
 	var err error
-	if plain.String() == "" && len(f.Nos)+len(f.Claimed) == 0 {
+	if f.Plain() {
 		var r reader
 		replies, failed := s.everywhere(ctx, countScript, "count runs")
 		err = failed
 		for _, m := range replies {
 			t := r.list(m)
 			for i := 0; i+2 < len(t); i += 3 {
-				k := key{r.text(t[i]), store.Status(r.int(t[i+1]))}
-				if matches(&store.Run{Workflow: k.workflow, Status: k.status}, &f) {
+				k := storekit.Counted{Workflow: r.text(t[i]), Status: store.Status(r.int(t[i+1]))}
+				if matches(&store.Run{Workflow: k.Workflow, Status: k.Status}, &f) {
 					counts[k] += r.int(t[i+2])
 				}
 			}
@@ -62,21 +57,14 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 		}
 	} else {
 		err = s.search(ctx, &f, false, 0, searchWindow, func(run *store.Run) bool {
-			counts[key{run.Workflow, run.Status}]++
+			counts[storekit.Counted{Workflow: run.Workflow, Status: run.Status}]++
 			return true
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	var tallies []store.Tally
-	for k, n := range counts {
-		tallies = append(tallies, store.Tally{Workflow: k.workflow, Status: k.status, Runs: n})
-	}
-	slices.SortFunc(tallies, func(a, b store.Tally) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
-	})
-	return tallies, nil
+	return counts.Tallies(f.Most), nil
 }
 
 func matches(r *store.Run, f *store.Filter) bool {

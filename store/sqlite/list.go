@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // defaultWindow is how many run numbers one query looks at, so that a search
@@ -41,11 +41,13 @@ func (s *search) in(column string, values any) error {
 	return err
 }
 
-// everyWorkflow gives the names of the workflows that have runs, by as many
-// seeks in the index.
-const everyWorkflow = `workflow IN (WITH RECURSIVE w(name) AS (SELECT min(workflow) FROM stet_runs
+// workflowNames gives the names of the workflows that have runs, by as many seeks in the
+// index.
+const workflowNames = `WITH RECURSIVE w(name) AS (SELECT min(workflow) FROM stet_runs
 	UNION ALL SELECT (SELECT min(workflow) FROM stet_runs WHERE workflow>w.name) FROM w WHERE w.name IS NOT NULL)
-	SELECT name FROM w WHERE name IS NOT NULL)`
+	SELECT name FROM w WHERE name IS NOT NULL`
+
+const everyWorkflow = "workflow IN (" + workflowNames + ")"
 
 // claimedIn gives the runs that are claimed in some shards, by a seek for each.
 const claimedIn = `run_no IN (SELECT a.run_no FROM json_each(?) AS w CROSS JOIN stet_runs AS a
@@ -228,21 +230,20 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
-	q, err := newSearch(&f, true, s.cfg.window)
-	if err != nil {
-		return nil, err
-	}
-	type key struct {
-		workflow string
-		status   store.Status
-	}
-	counts := map[key]int64{}
-	err = s.read.do(ctx, "count runs", func(c *conn) error {
+	counts := storekit.Counts{}
+	err := s.read.do(ctx, "count runs", func(c *conn) error {
+		if f.Most > 0 && f.Plain() {
+			return c.countSome(&f, counts)
+		}
+		q, err := newSearch(&f, true, s.cfg.window)
+		if err != nil {
+			return err
+		}
 		query := "SELECT workflow, status, count(*) FROM " + q.from + " WHERE " + q.text.String() +
 			" GROUP BY workflow, status"
 		return q.windows(c, 0, func(args []any) (bool, error) {
 			return false, c.each(query, args, func(r *sqlite3.Stmt) error {
-				counts[key{r.ColumnText(0), store.Status(r.ColumnInt64(1))}] += r.ColumnInt64(2)
+				counts[storekit.Counted{Workflow: r.ColumnText(0), Status: store.Status(r.ColumnInt64(1))}] += r.ColumnInt64(2)
 				return nil
 			})
 		})
@@ -250,12 +251,51 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if err != nil {
 		return nil, err
 	}
-	var tallies []store.Tally
-	for k, n := range counts {
-		tallies = append(tallies, store.Tally{Workflow: k.workflow, Status: k.status, Runs: n})
+	return counts.Tallies(f.Most), nil
+}
+
+// someOfStatus counts runs of one status by workflow, in the order of the given names: it
+// stops at a number of runs, and reads no more of the index than that.
+const someOfStatus = `SELECT workflow, count(*) FROM (SELECT r.workflow FROM json_each(?) AS w CROSS JOIN stet_runs AS r
+	INDEXED BY stet_runs_listing ON r.workflow=w.value AND r.status=? LIMIT ?) GROUP BY workflow`
+
+// countSome counts what a filter selects by workflow and status, up to its bound.
+func (c *conn) countSome(f *store.Filter, counts storekit.Counts) error {
+	text, err := c.listedWorkflows(f)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(tallies, func(a, b store.Tally) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
-	})
-	return tallies, nil
+	statuses := f.Statuses
+	if len(statuses) == 0 {
+		statuses = store.AllStatuses()
+	}
+	for _, status := range statuses {
+		err := c.each(someOfStatus, []any{text, int(status), f.Most + 1}, func(r *sqlite3.Stmt) error {
+			counts[storekit.Counted{Workflow: r.ColumnText(0), Status: status}] = r.ColumnInt64(1)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listedWorkflows returns the workflows that a filter selects, in their order, as JSON: those
+// that it names, otherwise those that have runs and are no entities.
+func (c *conn) listedWorkflows(f *store.Filter) (string, error) {
+	names := slices.Clone(f.Workflows)
+	if len(names) == 0 {
+		if err := c.each(workflowNames, nil, func(r *sqlite3.Stmt) error {
+			if name := r.ColumnText(0); !f.HidesEntities() || !store.IsEntity(name) {
+				names = append(names, name)
+			}
+			return nil
+		}); err != nil {
+			return "", err
+		}
+	}
+	slices.Sort(names)
+	text, err := json.Marshal(slices.Compact(names))
+	return string(text), err
 }

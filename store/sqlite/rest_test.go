@@ -32,3 +32,16 @@ func TestClaimDoesNotReadWhatRests(t *testing.T) {
 		return steps(s)
 	})
 }
+
+// TestListsDoNotReadTheStore: what the dashboard asks for again and again costs the same in a
+// store with ten times as many runs.
+func TestListsDoNotReadTheStore(t *testing.T) {
+	s := open(t, testPath(t), AllowLoss())
+	held := acquire(t, s, testNode)
+	l := storetest.Listing{Store: s, Node: testNode, Lease: held.Lease}
+	l.Check(t, 1000, 9000, storetest.Counts(), func(ask func()) int {
+		steps(s)
+		ask()
+		return steps(s)
+	})
+}

@@ -615,6 +615,14 @@ var defects = []*defect{
 		}
 		return b.Store.Count(ctx, f)
 	}},
+	{name: "a count ends one run early", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+		f.Most = max(f.Most-1, 0)
+		return b.Store.Count(ctx, f)
+	}},
+	{name: "a count has no bound", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
+		f.Most = 0
+		return b.Store.Count(ctx, f)
+	}},
 	{name: "a count knows no marks", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
 		f.Marks = 0
 		return b.Store.Count(ctx, f)

@@ -630,7 +630,11 @@ func (g *generator) read() op {
 	case 1:
 		return &listOp{Handle: handle, Filter: g.filter()}
 	case 2:
-		return &countOp{Handle: handle, Filter: g.filter()}
+		f := g.filter()
+		if f.Most = g.IntN(4); g.chance(3) { // stores count what they list by in a way of its own
+			f = store.Filter{Most: f.Most, Workflows: f.Workflows, Statuses: f.Statuses}
+		}
+		return &countOp{Handle: handle, Filter: f}
 	case 3:
 		return &inboxOp{Handle: handle, Run: pick(g, nos), IDs: some(g, genItems, 3)}
 	}

@@ -194,6 +194,8 @@ var law11 = []testCase{
 		for what, f := range map[string]store.Filter{
 			"a limit below 0":      {Limit: -1},
 			"a limit that is more": {Limit: store.MaxPage + 1},
+			"a bound below 0":      {Most: -1},
+			"a bound too high":     {Most: store.MaxMost + 1},
 			"an unknown status":    {Statuses: []store.Status{store.Running, 9}},
 		} {
 			_, err := k.s.List(k.ctx, f)

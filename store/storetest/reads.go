@@ -237,6 +237,7 @@ var readCases = []testCase{
 	}},
 	{"FiltersSelect", filtersSelect},
 	{"ClaimedRunsAreSelectedByTheirShards", claimedSelect},
+	{"CountsEndAtABoundOfEachStatus", boundedCounts},
 	{"PagesDoNotOverlap", func(k *kit) {
 		var want []string
 		for i := range 10 {
@@ -369,6 +370,48 @@ func filtersSelect(k *kit) {
 	}
 	r := k.get(child.No)
 	k.equal("values when asked for", []string{string(r.Input), string(r.Output)}, []string{"in order-2", "o"})
+}
+
+func boundedCounts(k *kit) {
+	o := k.owner(k.s, "n")
+	for i, workflow := range []string{"x", "x", "v", entityWorkflow, "x", "stet/z", "v"} {
+		r := o.started(fmt.Sprint("failed", i), func(s *store.Start) { s.Workflow = workflow })
+		o.become(r, store.Failed)
+	}
+	for i, workflow := range []string{"x", "v", "w"} {
+		k.start(fmt.Sprint("queued", i), func(s *store.Start) { s.Workflow = workflow })
+	}
+	for _, row := range []struct {
+		f    store.Filter
+		want string
+	}{
+		{store.Filter{}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 100}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 6}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 5}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 4}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 2"},
+		{store.Filter{Most: 2}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1"},
+		{store.Filter{Most: 1}, "stet/z failed 1, v queued 1, v failed 1, w queued 1"},
+		{store.Filter{Most: 1, Workflows: []string{"x", "v", "x"}}, "v queued 1, v failed 2, x queued 1"},
+		{store.Filter{Most: 1, Workflows: []string{entityWorkflow, "x", "none"}}, entityWorkflow + " failed 1, x queued 1, x failed 1"},
+		{store.Filter{Most: 2, Statuses: []store.Status{store.Failed, store.Running, store.Failed}}, "stet/z failed 1, v failed 2"},
+		{store.Filter{Most: 2, Statuses: []store.Status{store.Queued}, Workflows: []string{"w"}}, "w queued 1"},
+		{store.Filter{Most: 1, Statuses: []store.Status{store.Stalled}}, ""},
+		{store.Filter{Most: 1, IDPrefix: "failed"}, "stet/z failed 1, v failed 1"},
+		{store.Filter{Most: 2, CreatedFrom: 1}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1"},
+		{store.Filter{Most: 1, Limit: 1, Values: true}, "stet/z failed 1, v queued 1, v failed 1, w queued 1"},
+	} {
+		tallies, err := k.s.Count(k.ctx, row.f)
+		k.ok(err)
+		var got []string
+		for _, n := range tallies {
+			got = append(got, fmt.Sprintf("%s %s %d", n.Workflow, n.Status, n.Runs))
+		}
+		k.equal(fmt.Sprintf("the counts of %+v", row.f), strings.Join(got, ", "), row.want)
+		page, err := k.s.List(k.ctx, store.Filter{Most: 1})
+		k.ok(err)
+		k.equal("runs listed with a bound for counts", len(page.Runs), 9)
+	}
 }
 
 func claimedSelect(k *kit) {

@@ -13,6 +13,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// mostCounted is at how many runs of a status counting ends, unless it is to be exact.
+const mostCounted = 1000
+
 // maxRuns bounds a page of runs with their values.
 const maxRuns = 1000
 
@@ -64,7 +67,7 @@ func (s *Server) filter(_ context.Context, _ *endpoint.Call, query string) (stor
 type countRuns struct {
 	Query string `query:"query" doc:"filter, as stet ls takes it; empty: all runs"`
 	By    string `query:"by" doc:"status or workflow; default: both"`
-	Exact bool   `query:"exact" doc:"count all; otherwise counting ends at some number"`
+	Exact bool   `query:"exact" doc:"count all; otherwise counting ends at 1000 runs of a status, and more says so"`
 }
 
 func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) (*api.Counts, error) {
@@ -75,13 +78,17 @@ func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) 
 	if !slices.Contains([]string{"", "status", "workflow"}, in.By) {
 		return nil, invalid("by: expected status or workflow, found %.100q", in.By)
 	}
+	if !in.Exact && in.By != "workflow" { // the last workflows would be missing
+		f.Most = mostCounted
+	}
 	tallies, err := c.View.Count(ctx, f)
 	if err != nil {
 		return nil, err
 	}
+	more := endsEarly(tallies, f.Most)
 	counts := []api.Tally{}
 	for _, t := range tallies {
-		row := api.Tally{Workflow: t.Workflow, Status: t.Status.String(), Runs: t.Runs}
+		row := api.Tally{Workflow: t.Workflow, Status: t.Status.String(), Runs: t.Runs, More: more[t.Status]}
 		switch in.By {
 		case "status":
 			row.Workflow = ""
@@ -91,14 +98,30 @@ func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) 
 		same := func(o api.Tally) bool { return o.Workflow == row.Workflow && o.Status == row.Status }
 		if i := slices.IndexFunc(counts, same); i >= 0 {
 			counts[i].Runs += row.Runs
+			counts[i].More = counts[i].More || row.More
 			continue
 		}
 		counts = append(counts, row)
+	}
+	for i := range counts {
+		if counts[i].More && in.By == "status" {
+			counts[i].Runs = mostCounted
+		}
 	}
 	slices.SortFunc(counts, func(a, b api.Tally) int {
 		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
 	})
 	return &api.Counts{Counts: counts}, nil
+}
+
+// endsEarly returns the statuses of which there are more runs than were counted.
+func endsEarly(tallies []store.Tally, most int) map[store.Status]bool {
+	runs, more := map[store.Status]int64{}, map[store.Status]bool{}
+	for _, t := range tallies {
+		runs[t.Status] += t.Runs
+		more[t.Status] = most > 0 && runs[t.Status] > int64(most)
+	}
+	return more
 }
 
 type oneRun struct {

@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stet-run/stet/store"
+)
+
+// Listing is a store for checks that lists and counts do not read what the store has.
+type Listing struct {
+	Store store.Store
+	Node  store.Node
+	Lease store.Lease // of a shard
+	batch int64
+}
+
+// Fill starts runs of several workflows, and ends most of them: of a hundred two stay queued,
+// two are running, one is suspended, one stalled, four failed, and the others have succeeded.
+// One in a thousand is paused.
+func (l *Listing) Fill(t testing.TB, runs int) {
+	t.Helper()
+	made := 0
+	next := func() store.Batch {
+		l.batch++
+		return store.Batch{
+			Node: l.Node.ID, Boot: l.Node.Boot, Leases: []store.Lease{l.Lease}, Last: l.batch - 1, No: l.batch,
+		}
+	}
+	for made < runs {
+		batch := next()
+		var ids []int
+		for range min(500, runs-made) {
+			i := made
+			made++
+			ids = append(ids, i)
+			batch.Commands = append(batch.Commands, store.Command{Claim: i%100 >= 2, Start: &store.Start{
+				ID: fmt.Sprintf("run-%d-%d", l.batch, i), Workflow: fmt.Sprint("workflow-", i%7), Shard: l.Lease.Shard,
+				Seed: seedOf(int(l.batch)*1000 + i + 1), Input: []byte("{}"),
+			}})
+		}
+		res, err := l.Store.Commit(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns := next()
+		for k, a := range res.Commands {
+			u := store.Update{Status: store.Succeeded}
+			switch i := ids[k] % 100; {
+			case a.Outcome != store.Applied:
+				t.Fatalf("a start: %+v", a)
+			case i < 4:
+				continue
+			case i == 4:
+				u.Status = store.Suspended
+				if ids[k]%1000 == 4 {
+					u.Marks = store.Paused
+				}
+			case i == 5:
+				u.Status = store.Stalled
+			case i < 10:
+				u.Status = store.Failed
+			}
+			turns.Turns = append(turns.Turns, &store.Turn{Run: a.Run.No, Shard: l.Lease.Shard, Update: &u})
+		}
+		done, err := l.Store.Commit(t.Context(), turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range done.Turns {
+			if v.Verdict != store.Committed {
+				t.Fatalf("a turn: %+v", v)
+			}
+		}
+	}
+}
+
+// Question is a list or a count of the dashboard.
+type Question struct {
+	Name   string
+	Filter store.Filter
+}
+
+// Counts are the counts that a refresh of the dashboard asks for.
+func Counts() []Question {
+	return []Question{
+		{"count all", store.Filter{Most: 20}},
+		{"count what needs attention", store.Filter{Most: 20, Statuses: []store.Status{store.Failed, store.Stalled}}},
+	}
+}
+
+// Check asks questions of a store with few runs, and with many more, and compares what
+// reading measures.
+func (l *Listing) Check(t *testing.T, few, many int, questions []Question, reading func(ask func()) int) {
+	t.Helper()
+	ask := func(q Question) int {
+		return reading(func() {
+			var err error
+			if q.Filter.Most > 0 {
+				_, err = l.Store.Count(t.Context(), q.Filter)
+			} else {
+				_, err = l.Store.List(t.Context(), q.Filter)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	l.Fill(t, few)
+	before := map[string]int{}
+	for _, q := range questions {
+		ask(q)
+		if before[q.Name] = ask(q); before[q.Name] == 0 {
+			t.Errorf("%s: nothing was measured", q.Name)
+		}
+	}
+	l.Fill(t, many)
+	for _, q := range questions {
+		ask(q)
+		after := ask(q)
+		t.Logf("%s: %d with %d runs, %d with %d", q.Name, before[q.Name], few, after, few+many)
+		if after > 3*before[q.Name] {
+			t.Errorf("%s: expected a cost that does not grow with the store, found %d with %d runs and %d with %d",
+				q.Name, before[q.Name], few, after, few+many)
+		}
+	}
+}
