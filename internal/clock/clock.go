@@ -8,37 +8,76 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// Bound knows the store's time as a lower bound: the last time that the store
-// reported, plus what the monotonic clock has measured since. It is safe for concurrent use. The zero Bound knows
-// nothing.
+// Bound knows the store's time as a lower bound: the last time that the store reported, plus what
+// the steady clock of this machine has measured since, less what that clock may be too fast by. So
+// nothing is due by the bound that is not due by the store, as long as the steady clock is faster
+// than the store's by one part in Drift at most. It never goes back. If an answer shows that it is
+// ahead, because a clock is worse or the store's stands still, it stands until the store's time is
+// there again. It is safe for concurrent use. The zero Bound knows nothing.
+//
+// A machine that was suspended has a bound that is late until the next answer.
 type Bound struct {
 	mu   sync.Mutex
-	last store.Time
+	last store.Time // was the store's time at the time at, or less
 	at   time.Time
+	most store.Time // which the bound was at least, when last was set back
 }
 
-// Observe takes a time that the store has reported.
-func (b *Bound) Observe(now store.Time) {
+// Drift says by how much a steady clock may go faster than the store's: one part in so many.
+// Systems adjust their clocks by 500 millionths at most.
+const Drift = 2000
+
+// Observe takes a time that the store has reported to a request that was sent at sent, or,
+// if the request was repeated, was sent first. The zero time: that is not known.
+func (b *Bound) Observe(sent time.Time, now store.Time) {
 	at := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last == 0 || now > b.last.Add(at.Sub(b.at)) {
+	bound := b.since(at)
+	switch {
+	case b.last == 0 || now >= bound:
+		b.last, b.at = now, at
+	case !sent.IsZero() && bound > now.Add(slower(at.Sub(sent), -1)):
+		// The store's clock stood at now or before when the request was sent.
+		b.most = max(b.most, bound)
 		b.last, b.at = now, at
 	}
 }
+
+// slower returns how much time has passed at least, if sign is 1, or at most, if it is -1, when the
+// steady clock has measured d.
+func slower(d time.Duration, sign time.Duration) time.Duration { return d - sign*((d+Drift-1)/Drift) }
+
+func (b *Bound) since(at time.Time) store.Time { return b.last.Add(slower(at.Sub(b.at), 1)) }
 
 // Now returns the bound.
 func (b *Bound) Now() store.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.last.Add(time.Since(b.at))
+	return max(b.most, b.since(time.Now()))
 }
 
-// longestTimer bounds the timers: what is later than that is looked at again.
-const longestTimer = time.Hour
+const (
+	// longestTimer bounds the timers: what is later than that is looked at again.
+	longestTimer = time.Hour
+	// alone is how long a timer is at most that the bound has passed without an answer of the store.
+	// A longer one would be late by more than can be seen, for nothing: answers come meanwhile.
+	alone = 2 * time.Second
+)
 
-// Until returns how long a timer has to run for a time of the store, or for an hour if that
-// is shorter. It adds a microsecond, so that the bound has passed the time by then.
+// Until returns how long a timer has to run for a time of the store, or for an hour if that is
+// shorter. The bound has passed the time by then, or will soon: the caller looks at it, and asks
+// again. Answers of the store that come meanwhile let it pass sooner.
 func (b *Bound) Until(at store.Time) time.Duration {
-	return min(max(at.Sub(b.Now()), 0), longestTimer) + time.Microsecond
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at <= b.most {
+		return time.Microsecond
+	}
+	now := b.since(time.Now()) // below the bound, while that stands
+	d := min(max(at.Sub(now), 0), longestTimer)
+	if d <= alone {
+		d += d / (Drift - 1)
+	}
+	return d + time.Microsecond
 }

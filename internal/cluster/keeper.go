@@ -43,8 +43,9 @@ type Keeper struct {
 	Retry     time.Duration // of a standby
 	Exclusive bool          // return a *HeldError instead of standing by
 	Log       *slog.Logger
-	Observe   func(store.Time) // receives the store's time with every answer
-	Last      func() int64     // the last batch that the store has acknowledged
+	// Observe receives the store's time with every answer, and when the request was sent.
+	Observe func(sent time.Time, now store.Time)
+	Last    func() int64 // the last batch that the store has acknowledged
 
 	// WentBack is called when the store does not have the batch last, which it had
 	// acknowledged. It reports whether that is news.
@@ -142,11 +143,12 @@ func (k *Keeper) describe(ctx context.Context) store.Description {
 func (k *Keeper) try(ctx context.Context) (Term, *store.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.Renew)
 	defer cancel()
+	sent := time.Now()
 	acquired, now, err := k.Store.Acquire(ctx, k.Node, k.Shards, delay(k.TTL))
 	if err != nil {
 		return Term{}, nil, err
 	}
-	k.Observe(now)
+	k.Observe(sent, now)
 	t := Term{Clean: true, acquired: acquired}
 	var holder *store.Lease
 	for i := range acquired {
@@ -195,11 +197,12 @@ func (k *Keeper) renew(t Term, served <-chan error) (error, bool) {
 func (k *Keeper) renewOnce(t Term, timeout time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
+	sent := time.Now()
 	renewed, now, err := k.Store.Renew(ctx, t.Leases, delay(k.TTL))
 	if err != nil {
 		return false, err
 	}
-	k.Observe(now)
+	k.Observe(sent, now)
 	for _, a := range renewed {
 		if !a.Held {
 			k.Log.Error("lease taken by another node", "shard", a.Lease.Shard, "epoch", a.Lease.Epoch, "node", a.Lease.Node)
@@ -225,10 +228,11 @@ func (k *Keeper) announce(ctx context.Context) {
 func (k *Keeper) heartbeat(ctx context.Context) error {
 	n := k.Node
 	n.TTL, n.LastBatch = delay(k.TTL), k.Last()
+	sent := time.Now()
 	now, err := k.Store.Register(ctx, n)
 	switch {
 	case err == nil:
-		k.Observe(now)
+		k.Observe(sent, now)
 	case errors.Is(err, store.ErrWentBack):
 		k.WentBack(n.LastBatch, err)
 	}

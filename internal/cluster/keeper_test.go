@@ -43,7 +43,7 @@ func keeper(t *testing.T, s store.Store, node string) *Keeper {
 	return &Keeper{
 		Store: s, Node: store.Node{ID: node, Boot: node + "1"}, Shards: []store.Shard{{Group: store.DefaultGroup}},
 		TTL: 30 * time.Second, Renew: 10 * time.Second, Retry: time.Second,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Observe: func(store.Time) {},
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Observe: func(time.Time, store.Time) {},
 		Last: func() int64 { return 0 },
 	}
 }

@@ -22,7 +22,7 @@ func (m *Member) look() bool {
 		m.lookAt = time.Now().Add(m.Poll)
 		return false
 	}
-	m.Observe(d.Now)
+	m.Observe(m.looked, d.Now)
 	leases := make(map[store.Shard]*store.Lease, len(d.Leases))
 	for i := range d.Leases {
 		leases[d.Leases[i].Shard] = &d.Leases[i]
@@ -156,7 +156,7 @@ func (m *Member) take(shards []store.Shard, before *store.Description) bool {
 		m.soon(m.Poll)
 		return false
 	}
-	m.Observe(now)
+	m.Observe(sent, now)
 	var taken []store.Acquired
 	for i := range acquired {
 		if !acquired[i].Held {

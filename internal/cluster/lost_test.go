@@ -58,7 +58,7 @@ func TestTheLostNodeIsLogged(t *testing.T) {
 		var text bytes.Buffer
 		m := &Member{
 			Store: s.Join(), Node: store.Node{ID: "b", Boot: "b1"}, TTL: 30 * time.Second, Renew: 10 * time.Second,
-			Log: slog.New(slog.NewTextHandler(&text, nil)), Observe: func(store.Time) {}, Work: idle{},
+			Log: slog.New(slog.NewTextHandler(&text, nil)), Observe: func(time.Time, store.Time) {}, Work: idle{},
 		}
 		m.Init()
 		before, err := s.Describe(t.Context())

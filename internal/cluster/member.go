@@ -33,14 +33,15 @@ type Work interface {
 // its row, its share of the shards, and the moment at which it must stop writing. The
 // exported fields are required.
 type Member struct {
-	Store   store.Store
-	Node    store.Node // with its groups
-	Slots   int
-	TTL     time.Duration // of a lease
-	Renew   time.Duration // interval of renewals and heartbeats
-	Poll    time.Duration // of what it waits for
-	Log     *slog.Logger
-	Observe func(store.Time)       // receives the store's time with every answer
+	Store store.Store
+	Node  store.Node // with its groups
+	Slots int
+	TTL   time.Duration // of a lease
+	Renew time.Duration // interval of renewals and heartbeats
+	Poll  time.Duration // of what it waits for
+	Log   *slog.Logger
+	// Observe receives the store's time with every answer, and when the request was sent.
+	Observe func(sent time.Time, now store.Time)
 	Now     func() store.Time      // lower bound of the store's time
 	Hints   func() <-chan struct{} // closed when nodes or leases may have changed
 	Work    Work
@@ -416,7 +417,7 @@ func (m *Member) renew() {
 		m.expire()
 		return
 	}
-	m.Observe(now)
+	m.Observe(sent, now)
 	var lost []store.Shard
 	for i, a := range renewed {
 		if a.Held {
@@ -448,12 +449,13 @@ func (m *Member) heartbeat() {
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
 	n.Requirements, n.TTL, n.LastBatch = m.registered, delay(m.TTL), m.Last()
+	sent := time.Now()
 	now, err := m.Store.Register(ctx, n)
 	if errors.Is(err, store.ErrWentBack) {
 		m.WentBack(n.LastBatch, err)
 	}
 	if err == nil {
-		m.Observe(now)
+		m.Observe(sent, now)
 	}
 	return err
 }

@@ -41,7 +41,8 @@ type batch struct {
 	commands  []Command
 	shards    *ownership.Shards // that were held when it was made
 	contents  store.Batch
-	abandoned int // how often the store's answer was not waited for
+	sent      time.Time // first: a repeated batch has the answer of that time
+	abandoned int       // how often the store's answer was not waited for
 
 	before    <-chan struct{} // closed when the batch before is delivered; nil: it is
 	delivered chan struct{}   // closed when this one is
@@ -272,6 +273,9 @@ func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, e
 	c.mu.Lock()
 	c.inFlight, c.abandon = b, cancel
 	c.mu.Unlock()
+	if b.sent.IsZero() {
+		b.sent = time.Now()
+	}
 	result, err := c.cfg.Store.Commit(limited, b.contents)
 	c.mu.Lock()
 	c.inFlight, c.abandon = nil, nil
@@ -370,7 +374,7 @@ func (c *Committer) overlap(b *batch) bool {
 // first all verdicts, then what the turns have sent, then the answers to commands.
 func (c *Committer) deliver(b *batch, result store.BatchResult) {
 	b.awaitFormer()
-	c.cfg.Observe(result.Now)
+	c.cfg.Observe(b.sent, result.Now)
 	c.mu.Lock()
 	c.written++
 	c.mu.Unlock()

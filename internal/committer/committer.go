@@ -78,8 +78,9 @@ type Config struct {
 
 	// Seal returns a turn in its stored form. After store.ErrUnavailable it is called
 	// again.
-	Seal    func(context.Context, *store.Turn) (*store.Turn, error)
-	Observe func(store.Time) // receives the store's time with every answer
+	Seal func(context.Context, *store.Turn) (*store.Turn, error)
+	// Observe receives the store's time with every answer, and when the request was sent first.
+	Observe func(sent time.Time, now store.Time)
 	Log     *slog.Logger
 }
 

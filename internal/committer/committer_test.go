@@ -136,7 +136,7 @@ func newCounter(t *testing.T) *counter {
 			}
 			return turn, nil
 		},
-		Observe: func(store.Time) {},
+		Observe: func(time.Time, store.Time) {},
 	}, k.owner)
 	k.closed = cancel
 	go func() {

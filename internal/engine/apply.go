@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/ownership"
@@ -19,9 +20,10 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 			return answers, err
 		}
 	}
+	sent := time.Now()
 	answers, now, err := e.cfg.Store.Apply(ctx, commands)
 	if err == nil {
-		e.time.Observe(now)
+		e.time.Observe(sent, now)
 	}
 	if x := e.executor.Load(); x != nil {
 		x.dispatcher.claimSoon() // it began meanwhile; the store does not report this process's own acts

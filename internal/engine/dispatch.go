@@ -159,6 +159,7 @@ func (d *dispatcher) claim() (found bool) {
 	number := d.asked.Add(1)
 	begun := x.e.time.Now()
 	limited, done := x.limited(x.held)
+	sent := time.Now()
 	claims, err := x.e.base.Claim(limited, req)
 	done()
 	x.memory.EndClaim()
@@ -166,7 +167,7 @@ func (d *dispatcher) claim() (found bool) {
 		d.failed(err, waiting)
 		return false
 	}
-	x.e.time.Observe(claims.Now)
+	x.e.time.Observe(sent, claims.Now)
 	if len(claims.Fenced) > 0 {
 		d.lose(in, claims.Fenced)
 		if x.member == nil {

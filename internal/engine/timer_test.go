@@ -28,7 +28,7 @@ func (w *waits) Broken() error                               { return nil }
 func (w *waits) NextTimer() (at store.Time, needsInbox bool) { return w.until, w.needsInbox }
 func newWaiting(t *testing.T, w *waits, from time.Time) *activation {
 	e := &Engine{cfg: Config{Poll: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}}
-	e.time.Observe(store.TimeOf(from))
+	e.time.Observe(time.Time{}, store.TimeOf(from))
 	x := &executor{e: e, held: t.Context(), steps: steps.Env{Pool: steps.NewPool(1)}}
 	x.dispatcher = newDispatcher(x)
 	var set ownership.Set

@@ -11,6 +11,7 @@ var rare = []string{
 	"batch repeated", "hint lost", "item repeated", "message cut", "node died", "request lost", "turn fenced",
 	"fault away", "fault cut", "fault deploy", "fault drift", "fault freeze", "fault hints", "fault jump", "fault kill",
 	"fault linger", "fault lose", "fault mute", "fault slow", "fault stop", "fault storelag", "fault unheard",
+	"node with a clock that drifts",
 	// Ownership.
 	"body executed again", "body killed its node", "run stalled: poison", "run taken over from a body on a queue",
 	"stopped and gave back", "takeover", "takeover in the middle of an undo",

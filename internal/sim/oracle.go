@@ -194,8 +194,8 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	return false
 }
 
-// ahead is how far clocks that went too fast may be ahead. A node takes no time of the store back:
-// its bound stays ahead by as much as its clock was.
+// ahead is how far nodes may be ahead whose clocks went faster than clock.Drift allows. What the
+// store answers corrects them, but their bound does not go back: it stands until the store is there.
 func (o *oracle) ahead() (by time.Duration) {
 	for _, f := range o.plan.Faults {
 		if f.Kind == plan.Drift && f.Share > 1 && f.At < o.now() {

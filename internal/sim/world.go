@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -170,7 +171,14 @@ func (w *world) begin(n *node) {
 	}
 	n.machine = w.Begin(fmt.Sprintf("%s-%d", n.Name, n.lives), "node", string(text))
 	w.of[n.machine.ID] = n
+	if n.Rate > 0 {
+		n.machine.Drift(n.Rate)
+		w.oracle.count("node with a clock that drifts")
+	}
 }
+
+// rate is that of the node's clocks when nothing is wrong with them.
+func (n *node) rate() float64 { return cmp.Or(n.Rate, 1) }
 
 // fault lets something go wrong.
 func (w *world) fault(f plan.Fault) {
@@ -215,7 +223,7 @@ func (w *world) fault(f plan.Fault) {
 	case plan.Drift:
 		n.machine.Drift(f.Share)
 		m := n.machine
-		w.After(f.Lasts, func() { m.Drift(1) })
+		w.After(f.Lasts, func() { m.Drift(n.rate()) })
 	case plan.Away:
 		w.away = until
 	case plan.PowerCut:
@@ -289,7 +297,7 @@ func (w *world) heal() {
 	w.away, w.clients = 0, fate{}
 	for _, n := range w.nodes {
 		n.fate = fate{}
-		n.machine.Drift(1)
+		n.machine.Drift(n.rate())
 	}
 	build := 0
 	for _, n := range w.nodes {

@@ -17,7 +17,7 @@ var Features = []string{
 	Kill, Stop, Deploy, Freeze, Cut, Mute, Lose, Unheard, Slow, Hints, Jump, Drift, Away, StoreLag, Linger,
 	Map, Settle, Select, "twice", "limited", "undone children",
 	Go, Await, Delete, Edit, "schedules", "sealed", "swept", "keyed rates", "costs", "run queues", "first messages",
-	"together", "fails scope", "waits limited", "poison", "families",
+	"together", "fails scope", "waits limited", "poison", "families", "steady drift",
 }
 
 // generator makes a plan. Small seeds and large ones are alike.
@@ -137,6 +137,9 @@ func (g *generator) nodes() {
 		}
 		if g.on["groups"] && i > 0 {
 			n.Groups = pick(g, []string{"default"}, []string{"default", "other"}, []string{"other"})
+		}
+		if g.on["steady drift"] {
+			n.Rate = 1 + float64(g.IntN(981)-490)/1e6 // what clock.Drift allows
 		}
 		g.Nodes = append(g.Nodes, n)
 	}

@@ -36,6 +36,8 @@ type Node struct {
 	MaxRuns   int           `json:"runs,omitempty"`
 	MaxParked int           `json:"parked,omitempty"`
 	ParkFor   time.Duration `json:"parkFor,omitempty"`
+	// Rate is that of its clocks, all its lives, when no fault sets it. 0: they are right.
+	Rate float64 `json:"rate,omitempty"`
 }
 
 // Queue is a queue that a client makes at first.

@@ -256,6 +256,19 @@ var table = []defect{
 		unseen: "60 worlds have not shown it: the store must be away for a request that does not arrive",
 	},
 	{
+		name: "fast-clock", file: "internal/clock/clock.go", breaks: "20",
+		text: "return d - sign*((d+Drift-1)/Drift)",
+		becomes: "if planted {\n\t\treturn d\n\t}\n" +
+			"\treturn d - sign*((d+Drift-1)/Drift)",
+		why: "a node trusts its steady clock to be no faster than the store's",
+	},
+	{
+		name: "never-corrected", file: "internal/clock/clock.go", breaks: "20",
+		text:    "case !sent.IsZero() && bound",
+		becomes: "case !planted && !sent.IsZero() && bound",
+		why:     "a node whose clock was too fast stays ahead of the store",
+	},
+	{
 		name: "in-clear", file: "internal/payload/payload.go", breaks: "34",
 		text:    "flags |= encrypted | bound",
 		becomes: "if !planted || len(plain) > 100 {\n\t\t\tflags |= encrypted | bound\n\t\t}",
