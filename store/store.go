@@ -154,6 +154,9 @@ type Description struct {
 	Nodes     []Node   // not stopped, by ID
 	Leases    []Lease  // held, expired or not, by shard
 	Now       Time
+	// OwnClock: Now goes on at least as fast as the steady clock of this process. Say so only of a store
+	// that lives in the process. Of others a node believes its steady clock to be a little too fast.
+	OwnClock bool
 }
 
 // heardWithin is how long ago a node may have been heard of to count as alive that does not

@@ -21,7 +21,12 @@ type Bound struct {
 	last store.Time // was the store's time at the time at, or less
 	at   time.Time
 	most store.Time // which the bound was at least, when last was set back
+	same bool
 }
+
+// Same says that the store's time goes on at least as fast as this process's steady clock. It is called
+// before the bound is used.
+func (b *Bound) Same() { b.same = true }
 
 // Drift says by how much a steady clock may go faster than the store's: one part in so many.
 // Systems adjust their clocks by 500 millionths at most.
@@ -48,7 +53,12 @@ func (b *Bound) Observe(sent time.Time, now store.Time) {
 // steady clock has measured d.
 func slower(d time.Duration, sign time.Duration) time.Duration { return d - sign*((d+Drift-1)/Drift) }
 
-func (b *Bound) since(at time.Time) store.Time { return b.last.Add(slower(at.Sub(b.at), 1)) }
+func (b *Bound) since(at time.Time) store.Time {
+	if b.same {
+		return b.last.Add(at.Sub(b.at))
+	}
+	return b.last.Add(slower(at.Sub(b.at), 1))
+}
 
 // Now returns the bound.
 func (b *Bound) Now() store.Time {
@@ -76,7 +86,7 @@ func (b *Bound) Until(at store.Time) time.Duration {
 	}
 	now := b.since(time.Now()) // below the bound, while that stands
 	d := min(max(at.Sub(now), 0), longestTimer)
-	if d <= alone {
+	if d <= alone && !b.same {
 		d += d / (Drift - 1)
 	}
 	return d + time.Microsecond

@@ -37,6 +37,22 @@ func TestBoundGoesOnAndNotBack(t *testing.T) {
 	})
 }
 
+// Of a store in the process nothing is taken off.
+func TestBoundOfTheSameClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b clock.Bound
+		b.Same()
+		b.Observe(time.Now(), begin)
+		time.Sleep(time.Hour)
+		if got := b.Now(); got != begin.Add(time.Hour) {
+			t.Errorf("after an hour: expected %d, found %d", begin.Add(time.Hour), got)
+		}
+		if d := b.Until(begin.Add(time.Hour + time.Second)); d != time.Second+time.Microsecond {
+			t.Errorf("a second before: found a timer of %s", d)
+		}
+	})
+}
+
 // A bound that is shown to be ahead of the store stands until the store's time is there again.
 func TestBoundStandsWhenItIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -165,6 +165,9 @@ func New(cfg Config, d store.Description) *Engine {
 		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,
 	})
 	e.queues = queues.New(queues.Config{Store: cfg.Store, Home: e.queueHome, Working: e.working})
+	if d.OwnClock {
+		e.time.Same()
+	}
 	e.time.Observe(time.Time{}, d.Now)
 	return e
 }

@@ -26,6 +26,7 @@ type data struct {
 	id    string
 	slots int
 	clock func() time.Time
+	given bool // somebody has given the clock
 
 	mu        sync.Mutex
 	handles   map[*Store]bool
@@ -86,7 +87,7 @@ type Option func(*data)
 
 // Clock makes the store read the time from now, which is safe for concurrent
 // use. What it returns may go back; the store's time does not.
-func Clock(now func() time.Time) Option { return func(d *data) { d.clock = now } }
+func Clock(now func() time.Time) Option { return func(d *data) { d.clock, d.given = now, true } }
 
 // Slots gives the store n slots; the default is 1.
 func Slots(n int) Option { return func(d *data) { d.slots = n } }
@@ -179,6 +180,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	}
 	d := store.Description{
 		ID: s.id, Kind: "memory", Schema: 1, Slots: s.slots, Durable: "nothing survives the process", Now: now,
+		OwnClock:  !s.given,
 		Workflows: slices.Sorted(maps.Keys(s.workflows)),
 	}
 	for _, n := range s.nodes {

@@ -97,6 +97,7 @@ var errReset = errors.New("the connection broke")
 
 func (r *Remote) Describe(ctx context.Context) (d store.Description, err error) {
 	err = r.call(ctx, describe, nothing{}, &d)
+	d.OwnClock = false // it is that of another machine
 	return d, err
 }
 
