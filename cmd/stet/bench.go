@@ -38,6 +38,7 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   permits     -n children of --steps parallel steps, which need permits of five queues
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
+  idle        a process with nothing to do: processor, context switches
   sleepers    -n runs in a long sleep: memory, starts, idle queries
   timers      -n runs that sleep 2 s: how late they go on
 

@@ -196,7 +196,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	close(s.watch.closed)
+	s.watch.close()
 	readErr := s.read.close()
 	_ = s.write.lock(context.Background()) // which does not end
 	defer s.write.unlock()

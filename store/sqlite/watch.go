@@ -2,7 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 
 	"github.com/stet-run/stet/store"
 )
@@ -11,6 +15,10 @@ import (
 type watcher struct {
 	foreign chan struct{} // capacity 1: another process has written
 	closed  chan struct{} // closed by Close
+
+	once   sync.Once         // makes log, at the first call of Changed
+	log    *fsnotify.Watcher // the system's notices of writes to the log; nil: there are none
+	missed atomic.Int32      // writes of others in succession that came without a notice
 }
 
 // tell makes one call of Changed return, now or later.
@@ -21,19 +29,46 @@ func (w *watcher) tell() {
 	}
 }
 
+// close ends all calls of Changed.
+func (w *watcher) close() {
+	close(w.closed)
+	w.once.Do(func() {}) // from now on log stays as it is
+	if w.log != nil {
+		_ = w.log.Close() // which returns no error
+	}
+}
+
 const (
 	watchBusy = time.Millisecond // while something happens
 	watchIdle = 4 * time.Millisecond
 	idleAfter = 2 * time.Second
+	// watchOwn is the pause after a notice of a write of this process.
+	watchOwn = 4 * time.Millisecond
+	// watchNoticed is the longest pause between two looks where the system gives notice of
+	// writes: these looks find a commit whose notice is lost.
+	watchNoticed = time.Second
+	// mayMiss is the number of lost notices in succession after which none is expected any more.
+	mayMiss = 3
 )
 
 // Changed implements store.Store. It reads the data version of the connection that
 // writes, which changes only when another process, or another Store on the file, writes.
 // The content of the change is not known.
+//
+// A process writes to the log before others can see its commit. So at the system's notice of a
+// write Changed looks at once, and then after pauses that double.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
+	path := s.logPath()
+	s.watch.once.Do(func() { s.watch.log = notices(path) })
+	pace := pace{noticed: s.watch.log != nil && s.watch.missed.Load() < mayMiss}
 	timer := time.NewTimer(watchBusy)
 	defer timer.Stop()
 	for {
+		var written chan fsnotify.Event
+		if pace.noticed && pace.pause > watchBusy { // a busy process gets no more than a notice per pause
+			written = s.watch.log.Events
+		}
+		noticed := false
 		select {
 		case <-s.watch.foreign:
 			return store.Anything(), nil
@@ -41,29 +76,76 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 			return store.Change{}, ctx.Err()
 		case <-s.watch.closed:
 			return store.Change{}, store.ErrClosed
+		case event := <-written: // the zero one if the watcher is closed
+			if !event.Has(fsnotify.Write) && s.watch.log.Add(path) != nil { // the log is another file now
+				pace.noticed = false
+			}
+			noticed = true
+			s.watch.missed.Store(0)
 		case <-timer.C:
 		}
-		next := watchBusy
+		var seen sight
 		if s.write.tryLock() { // otherwise its user looks, see writer.begin
-			next = s.write.look()
+			seen = s.write.look()
 			s.write.unlock()
+			if seen.changed && pace.pause == watchNoticed && !noticed {
+				s.watch.missed.Add(1)
+			}
 		}
-		timer.Reset(next)
+		timer.Reset(pace.next(seen, noticed))
 	}
 }
 
-// look reads the data version and returns when to look again.
-func (w *writer) look() time.Duration {
-	if w.c == nil || w.s.closed.Load() || time.Since(w.ended) < watchBusy {
-		return watchBusy
+// logPath returns the path of the write-ahead log; "" if it is on a file system of the driver's.
+func (s *Store) logPath() string {
+	if s.cfg.vfs != "" {
+		return ""
 	}
+	return s.cfg.path + "-wal"
+}
+
+// pace is how often a call of Changed looks.
+type pace struct {
+	noticed bool          // the system gives notice of writes
+	pause   time.Duration // before the next look
+}
+
+// next returns the pause before the next look, after one that has seen this. noticed is whether it
+// was due to a notice.
+func (p *pace) next(seen sight, noticed bool) time.Duration {
+	switch {
+	case !p.noticed && seen.idle:
+		p.pause = watchIdle
+	case noticed && seen.own:
+		p.pause = watchOwn
+	case !p.noticed || noticed:
+		p.pause = watchBusy
+	default:
+		p.pause = min(max(2*p.pause, watchBusy), watchNoticed)
+	}
+	return p.pause
+}
+
+// sight is what a look at the file has seen.
+type sight struct {
+	changed bool // another process has written since the look before
+	own     bool // this process has, and no other
+	idle    bool // this process has not written for some time
+}
+
+// look reads the data version.
+func (w *writer) look() sight {
+	ago := time.Since(w.ended)
+	if w.c == nil || w.s.closed.Load() || ago < watchBusy {
+		return sight{}
+	}
+	seen := sight{own: w.ended != w.looked, idle: ago > idleAfter}
+	w.looked = w.ended
 	var version int64
 	if _, err := w.c.row("PRAGMA data_version", nil, &version); err == nil && version != w.version {
 		w.version = version
 		w.s.watch.tell()
+		seen.changed, seen.own = true, false
 	}
-	if time.Since(w.ended) > idleAfter {
-		return watchIdle
-	}
-	return watchBusy
+	return seen
 }

@@ -22,6 +22,7 @@ type writer struct {
 	pager   uint32 // the pager's data version after the last transaction
 	version int64  // PRAGMA data_version, as the watcher has last seen it
 	ended   time.Time
+	looked  time.Time     // ended, as the watcher has last seen it
 	since   time.Time     // of the streak
 	streak  int           // transactions since the last gap
 	busy    time.Duration // of these, how long they have held the lock
@@ -83,10 +84,9 @@ func (w *writer) open(ctx context.Context) error {
 	if reopened {
 		w.s.watch.tell() // others may have written in between
 	}
-	if w.s.cfg.vfs != "" {
+	if w.wal.path = w.s.logPath(); w.wal.path == "" {
 		return nil
 	}
-	w.wal.path = w.s.cfg.path + "-wal"
 	return syncFolder(filepath.Dir(w.s.cfg.path))
 }
 

@@ -64,6 +64,7 @@ var figuresOf = map[string][]string{
 	"foreign":    {"send to end p50", "send to end p99"},
 	"broadcast":  {"started and waiting", "resumed and ended"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
+	"idle":       {"store calls"},
 	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle", "opening the store to owning it"},
 	"loop":       {"iterations", "steps of one run without a loop", "heap early", "heap at the end"},
 	"permits": {"steps, no permits", "steps, limit never reached", "share, limit never reached",
