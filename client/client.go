@@ -93,7 +93,8 @@ func path(parts ...string) string {
 	return strings.Join(parts, "/")
 }
 
-func (c *Client) do(ctx context.Context, q call) error {
+// send makes a request. The answer is one of success; the caller closes its body.
+func (c *Client) send(ctx context.Context, q call) (*http.Response, error) {
 	address := c.base.String() + q.path
 	if len(q.query) > 0 {
 		address += "?" + q.query.Encode()
@@ -102,13 +103,13 @@ func (c *Client) do(ctx context.Context, q call) error {
 	if q.body != nil {
 		data, err := json.Marshal(q.body)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w: %w", q.method, q.path, err, store.ErrInvalid)
+			return nil, fmt.Errorf("%s %s: %w: %w", q.method, q.path, err, store.ErrInvalid)
 		}
 		content = bytes.NewReader(data)
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, address, content)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w: %w", q.method, q.path, err, store.ErrInvalid)
+		return nil, fmt.Errorf("%s %s: %w: %w", q.method, q.path, err, store.ErrInvalid)
 	}
 	if q.body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -122,24 +123,42 @@ func (c *Client) do(ctx context.Context, q call) error {
 	answer, err := c.http.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
+	if answer.StatusCode < http.StatusMultipleChoices {
+		return answer, nil
+	}
+	data, err := read(answer)
+	if err != nil {
+		return nil, err
+	}
+	problem := &Error{}
+	if json.Unmarshal(data, &problem.Problem) != nil || problem.Code == "" {
+		return nil, fmt.Errorf("%s %s: expected an answer of stet, found status %d: is the address right?", q.method, q.path,
+			answer.StatusCode)
+	}
+	return nil, problem
+}
+
+// read reads the body of an answer and closes it.
+func read(answer *http.Response) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	err = errors.Join(err, answer.Body.Close())
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrUnknown, err)
-	case answer.StatusCode >= http.StatusMultipleChoices:
-		problem := &Error{}
-		if json.Unmarshal(data, &problem.Problem) != nil || problem.Code == "" {
-			return fmt.Errorf("%s %s: expected an answer of stet, found status %d: is the address right?", q.method, q.path,
-				answer.StatusCode)
-		}
-		return problem
-	case q.into == nil:
-		return nil
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrUnknown, err)
+	}
+	return data, nil
+}
+
+func (c *Client) do(ctx context.Context, q call) error {
+	answer, err := c.send(ctx, q)
+	if err != nil {
+		return err
+	}
+	data, err := read(answer)
+	if err != nil || q.into == nil {
+		return err
 	}
 	if err := json.Unmarshal(data, q.into); err != nil {
 		return fmt.Errorf("%s %s: the answer: %w", q.method, q.path, err)

@@ -126,7 +126,7 @@ func (tb *tab) event(event any) {
 			tb.fault("the log has an error: %s %s", e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, tb.origin+"/") {
+		if !strings.HasPrefix(e.Request.URL, tb.origin+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
 			tb.fault("a foreign request: %s", e.Request.URL)
 		}
 		tb.mu.Lock()

@@ -190,6 +190,12 @@ var admin = &access.Identity{Name: "alice", Role: access.Administrator}
 // newSite fills a store as a day of work would, and serves it.
 func newSite(t *testing.T, who *access.Identity) *site {
 	t.Helper()
+	return newSiteWith(t, server.Func(func(*http.Request) (*access.Identity, error) { return who, nil }))
+}
+
+// newSiteWith serves a store to those whom an authenticator lets in.
+func newSiteWith(t *testing.T, who access.Authenticator) *site {
+	t.Helper()
 	s := memory.New()
 	ctx, cancel := context.WithCancel(context.Background())
 	e, err := stet.New(ctx, stet.Config{
@@ -202,7 +208,7 @@ func newSite(t *testing.T, who *access.Identity) *site {
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	h, err := server.New(e, server.Options{
-		Access: []access.Authenticator{server.Func(func(*http.Request) (*access.Identity, error) { return who, nil })},
+		Access: []access.Authenticator{who},
 		Logger: slog.New(slog.DiscardHandler), Rate: stet.None,
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ const (
 	JSON   = "application/json"
 	Binary = "application/octet-stream"
 	Events = "text/event-stream"
+	Lines  = "application/x-ndjson" // a JSON value in each line
 )
 
 // Endpoint is a row of the table.

@@ -32,6 +32,7 @@ type Server struct {
 	Live  *live.Reads
 
 	followers atomic.Int64
+	underWay  atomic.Int64 // bulks
 }
 
 func invalid(format string, args ...any) error {

@@ -57,6 +57,10 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.New(post, "runs/{id}/rewind", operate, s.rewind, "let the run go on from before a location").IsLong(),
 		endpoint.New(post, "runs/{id}/edit", operate, s.edit, "replace the outcome of a step").IsLong(),
 		endpoint.New(post, "runs/{id}/fork", operate, s.fork, "start a run from a copy of this one's history").IsLong(),
+		endpoint.New(post, "bulk/preview", operate, bulks{s}.preview,
+			"which runs a verb on all that match would reach").IsHeavy(),
+		endpoint.Raw(post, "bulk", operate, endpoint.Lines, bulks{s}.act,
+			"act on the runs of a preview; a line of JSON for each").IsLong(),
 		endpoint.New(get, "deletions", operate, s.deletions, "which runs were deleted, and by whom"),
 
 		endpoint.New(post, "promises/resolve", call, s.resolve, "assign a value to a promise by its token"),

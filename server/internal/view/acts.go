@@ -38,8 +38,8 @@ func (v *View) Verb(ctx context.Context, runID string, a api.Act, do Act) error 
 	if _, err := v.Info(ctx, runID); err != nil {
 		return err
 	}
-	if a.Children && v.who.Limited() {
-		return Denied("an identity with a limit cannot act on children, which may be runs of other workflows")
+	if err := mayAct(v.who, a); err != nil {
+		return err
 	}
 	act := v.act(a.Reason)
 	act.Children, act.AnyBuild = a.Children, a.AnyBuild

@@ -3,7 +3,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, may, post, Problem, segment } from "./api";
+import { get, may, post, postLines, Problem, segment } from "./api";
 import { Icon } from "./icons";
 import { say } from "./live";
 import { Dialog, Loading, Menu, Trouble, type Choice } from "./parts";
@@ -301,7 +301,18 @@ interface BulkPreview {
 
 interface BulkResult {
   id: string;
-  done?: boolean;
+  pending?: boolean;
+  code?: string;
+  detail?: string;
+}
+
+/** The last line of a bulk: without it the answer was cut off. */
+interface BulkEnd {
+  end: true;
+  done: number;
+  pending: number;
+  refused: number;
+  more?: boolean;
   code?: string;
   detail?: string;
 }
@@ -314,7 +325,7 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: Verb; query: stri
   const [preview, setPreview] = useState<BulkPreview | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [under, setUnder] = useState(false);
-  const [results, setResults] = useState<BulkResult[] | null>(null);
+  const [seen, setSeen] = useState<{ runs: number; bad: BulkResult[]; cut: boolean; end: BulkEnd | null } | null>(null);
   const look = async (e: Event) => {
     e.preventDefault();
     setError(null);
@@ -329,26 +340,41 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: Verb; query: stri
   const act = async (e: Event) => {
     e.preventDefault();
     setUnder(true);
+    setError(null);
+    let runs = 0, end: BulkEnd | null = null;
+    const bad: BulkResult[] = [];
     try {
-      const answer = await post<string | BulkResult>("bulk", { token: preview!.token });
-      const lines = typeof answer === "string" ? answer.split("\n").filter((l) => l.trim()).map((l) => JSON.parse(l) as BulkResult) : [answer];
-      setResults(lines);
-      say(plural(lines.length, "run") + " acted on");
-      onDone();
+      await postLines<BulkResult | BulkEnd>("bulk", { token: preview!.token }, (line) => {
+        if ("end" in line) end = line;
+        else if (runs++, line.code) bad.push(line);
+        setSeen({ runs, bad, cut: false, end });
+      });
     } catch (problem) {
-      setError(problem);
+      if (runs === 0) setError(problem);
+    }
+    if (runs > 0 || end) {
+      setSeen({ runs, bad, cut: !end, end });
+      say(plural(runs, "run") + " acted on");
+      onDone();
     }
     setUnder(false);
   };
   const total = preview ? preview.runs.toLocaleString("en") + (preview.more ? "+" : "") : "";
   let content: ComponentChildren;
-  if (results) {
-    const refused = results.filter((r) => r.code || r.done === false);
+  if (seen) {
+    const done = seen.end ? seen.end.done : seen.runs - seen.bad.length;
     content = (
       <>
-        <p>{plural(results.length - refused.length, "run")} done{refused.length > 0 && `, ${refused.length} refused`}.</p>
-        {refused.length > 0 && <ul class="results">{refused.slice(0, 50).map((r) => <li key={r.id} class="why-bad"><Icon name="failed" /><span class="id">{r.id}</span> {r.detail}</li>)}</ul>}
-        <footer class="buttons end"><button class="button primary" onClick={onClose}>Close</button></footer>
+        <p>{under && !seen.end ? <>Working: {plural(seen.runs, "run")} of {total}.</> : <>
+          {plural(done, "run")} done{seen.bad.length > 0 && `, ${seen.bad.length} refused`}{!!seen.end?.pending &&
+            `, ${seen.end.pending} not decided yet: the requests stand`}.</>}</p>
+        {seen.cut && !under && <p class="note is-warn"><Icon name="stalled" /><span>The answer was cut off: more runs may have been acted on.
+          Do it again to reach what is left; what is done is not done twice.</span></p>}
+        {seen.end?.more && <p class="note is-warn"><Icon name="stalled" /><span>More runs match than this reached
+          {seen.end.detail && <> ({seen.end.detail})</>}. Do it again to go on.</span></p>}
+        {seen.bad.length > 0 && <ul class="results">{seen.bad.slice(0, 50).map((r) => <li key={r.id} class="why-bad"><Icon name="failed" /><span class="id">{r.id}</span> {r.detail || r.code}</li>)}</ul>}
+        {seen.bad.length > 50 && <p class="dim">and {seen.bad.length - 50} more</p>}
+        <footer class="buttons end"><button class="button primary" disabled={under} onClick={onClose}>Close</button></footer>
       </>
     );
   } else if (preview) {

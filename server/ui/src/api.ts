@@ -63,6 +63,11 @@ async function call<T>(method: string, path: string, params?: Params, body?: unk
     throw e;
   }
   away.value = false;
+  return read<T>(answer);
+}
+
+/** Reads an answer, which may be a problem. */
+async function read<T>(answer: Response): Promise<T> {
   const kind = answer.headers.get("Content-Type") ?? "";
   const data = kind.includes("json") ? await answer.json() : await answer.text();
   if (!answer.ok) {
@@ -74,11 +79,32 @@ async function call<T>(method: string, path: string, params?: Params, body?: unk
   return data as T;
 }
 
+/** Makes a request whose answer is a JSON value in each line, and hands each on as it arrives. */
+export async function postLines<T>(path: string, body: unknown, each: (line: T) => void): Promise<void> {
+  let answer: Response;
+  try {
+    answer = await fetch(address(path), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  } catch (e) {
+    away.value = true;
+    throw e;
+  }
+  away.value = false;
+  if (!answer.ok) await read(answer);
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ;) {
+    const { done, value } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) if (line.trim()) each(JSON.parse(line) as T);
+    if (done) return;
+  }
+}
+
 export const get = <T,>(path: string, params?: Params, stop?: AbortSignal) =>
   call<T>("GET", path, params, undefined, stop);
 export const post = <T,>(path: string, body: unknown = {}) => call<T>("POST", path, {}, body);
 export const put = <T,>(path: string, body: unknown = {}) => call<T>("PUT", path, {}, body);
-export const del = <T,>(path: string) => call<T>("DELETE", path);
+export const del = <T,>(path: string, body: unknown = {}) => call<T>("DELETE", path, {}, body);
 
 /** Reads who I am. A token in the fragment, as a server prints it, becomes a cookie first. */
 export async function begin(): Promise<void> {

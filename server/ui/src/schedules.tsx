@@ -62,7 +62,7 @@ export function Schedules({ name }: { name?: string | undefined }) {
     act: (reason, v) => post(path(s) + "/backfill", { reason, from: new Date(v.from!).toISOString(), to: new Date(v.to!).toISOString() }),
   });
   const remove = (s: Schedule): Question => ({
-    title: "Delete schedule " + s.name, button: "Delete", danger: true, does: "It starts no more runs, and its past is gone. Runs that it has started go on.", act: () => del(path(s)),
+    title: "Delete schedule " + s.name, button: "Delete", danger: true, does: "It starts no more runs, and its past is gone. Runs that it has started go on.", act: (reason) => del(path(s), { reason }),
   });
   const one = name === undefined ? undefined : data?.schedules?.find((s) => s.name === name);
   return (
