@@ -39,7 +39,7 @@ test: servers ## what a change must pass at once: vet and all tests of all modul
 
 .PHONY: check
 check: export STET_SOAK ?= 1
-check: fmt lint types tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
+check: fmt lint vet types tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
 
 .PHONY: race
 race: ## the tests of the library with fewer random cases, with the race detector, where there is a C compiler
@@ -91,6 +91,11 @@ lint: ## staticcheck, errcheck, and the rules of the house: who imports whom, si
 	$$($(TOOL) staticcheck) $(MODULES)
 	$$($(TOOL) errcheck) -exclude tools/errcheck.txt $(MODULES)
 	go test -count=1 ./internal/testing/budget
+
+.PHONY: vet
+vet: ## stetvet on this repository: what the code of a workflow must not do
+	go build -o bin/stetvet ./stetvet/cmd/stetvet
+	go vet -vettool=$(CURDIR)/bin/stetvet $(MODULES)
 
 .PHONY: tidy
 tidy: ## fail if a go.mod or go.sum is not what its module needs

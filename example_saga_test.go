@@ -57,6 +57,7 @@ func ExampleSaga() {
 	trip := stet.Define("trip", func(ctx stet.Context, _ string) (string, error) {
 		supplier, err := bookWith(ctx, "north air")
 		if err != nil {
+			//stetvet:ignore log the output of the example
 			fmt.Println("north air:", err)
 			supplier, err = bookWith(ctx, "south air")
 		}

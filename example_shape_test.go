@@ -17,6 +17,7 @@ func ExampleRuns_Shape() {
 			return 0, err
 		}
 		fraud := stet.Go(ctx, "fraud", func(ctx stet.Context) (int, error) {
+			//stetvet:ignore channel the code holds the run where the test wants it
 			defer close(slow)
 			return 1, stet.Do(ctx, "score", nothing)
 		})

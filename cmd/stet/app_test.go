@@ -155,6 +155,7 @@ var (
 	// edited names its step as the environment says, so that another start of the
 	// application is another version of the code.
 	edited = stet.Define("edited", func(ctx stet.Context, _ any) (string, error) {
+		//stetvet:ignore io each process of the test has another environment
 		if err := stet.Do(ctx, "step-"+os.Getenv("VERSION"), func(context.Context) error { return nil }); err != nil {
 			return "", err
 		}
@@ -162,6 +163,7 @@ var (
 	})
 	// approval waits for a name, but in its second version.
 	approval = stet.Define("approval", func(ctx stet.Context, _ any) (string, error) {
+		//stetvet:ignore io each process of the test has another environment
 		if os.Getenv("VERSION") == "1" {
 			return name.Receive(ctx)
 		}
@@ -177,6 +179,7 @@ var (
 			return 0, err
 		}
 		parcel := struct{ Weight int }{}
+		//stetvet:ignore io each process of the test has another environment
 		if os.Getenv("VERSION") < "2" {
 			parcel.Weight, err = stet.Step(ctx, "pack", func(context.Context) (int, error) { return 7, nil })
 		} else {
@@ -216,6 +219,7 @@ var (
 	// second version keeps it.
 	trip = stet.Define("trip", func(ctx stet.Context, how string) (string, error) {
 		undoOn := stet.UndoOnFailure
+		//stetvet:ignore io each process of the test has another environment
 		if os.Getenv("VERSION") == "2" {
 			undoOn = stet.UndoOnCancel
 		}

@@ -125,10 +125,14 @@ func TestBugsStall(t *testing.T) {
 		}},
 		"foreign goroutine": {stet.CauseMisuse, func(ctx stet.Context) error {
 			done := make(chan struct{})
+			//stetvet:ignore goroutine the misuse is what is tested
 			go func() {
 				defer close(done)
+				//stetvet:ignore leak the misuse is what is tested
+				//stetvet:ignore error only the start of it matters here
 				_ = stet.Do(ctx, "write", func(context.Context) error { return nil })
 			}()
+			//stetvet:ignore channel the code holds the run where the test wants it
 			<-done
 			return nil
 		}},

@@ -39,6 +39,7 @@ var crashCases = []crashCase{
 				}
 				tries := 0
 				b, err := stet.Step(ctx, "b", func(c context.Context) (string, error) {
+					//stetvet:ignore captured the test counts what this process executes
 					if tries++; stet.Attempt(c) < 3 {
 						return "", errors.New("again")
 					}
@@ -242,6 +243,7 @@ var crashCases = []crashCase{
 				if err != nil {
 					return "", err
 				}
+				//stetvet:ignore error only the start of it matters here
 				_, _ = p.Await(ctx, stet.Within(time.Millisecond))
 				third, newer := stet.Version(ctx, "second", 2), stet.Version(ctx, "third", 2)
 				loop, err := stet.Loop(ctx, "poll", []int{},

@@ -194,6 +194,7 @@ func TestCancelCleansUp(t *testing.T) {
 	cleaned := make(chan error, 1)
 	w := stet.Define("c", func(ctx stet.Context, _ int) (int, error) {
 		defer func() {
+			//stetvet:ignore channel the code holds the run where the test wants it
 			cleaned <- stet.Do(stet.WithoutCancel(ctx), "clean", func(context.Context) error { return nil })
 		}()
 		return 0, stet.Sleep(ctx, "long", time.Hour)

@@ -29,6 +29,7 @@ func TestPanics(t *testing.T) {
 	inBranch := stet.Define("in-branch", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Go(ctx, "b", func(stet.Context) (int, error) { panic("branch went wrong") }).Await(ctx)
 	})
+	//stetvet:ignore goroutine the misuse is what is tested
 	goexit := stet.Define("goexit", func(stet.Context, int) (int, error) { runtime.Goexit(); return 0, nil })
 	goexitInStep := stet.Define("goexit-in-step", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { runtime.Goexit(); return 0, nil },
@@ -576,16 +577,20 @@ func TestMisuse(t *testing.T) {
 		switch how {
 		case "inside a step":
 			return stet.Step(ctx, "s", func(context.Context) (int, error) {
+				//stetvet:ignore context the misuse is what is tested
 				return 0, stet.Do(ctx, "inner", func(context.Context) error { return nil })
 			},
 				stet.Retry{Attempts: 1})
 		case "another branch's":
+			//stetvet:ignore context the misuse is what is tested
 			leaked = ctx
+			//stetvet:ignore context the misuse is what is tested
 			return stet.Go(ctx, "b", func(stet.Context) (int, error) { return 0, stet.Sleep(leaked, "s", 0) }).Await(ctx)
 		case "one name at two places":
 			if err := stet.Do(ctx, "same", func(context.Context) error { return nil }); err != nil {
 				return 0, err
 			}
+			//stetvet:ignore names what equal names do is tested
 			return 0, stet.Do(ctx, "same", func(context.Context) error { return nil })
 		case "a deadlock":
 			var second *stet.Future[int]

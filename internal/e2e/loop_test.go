@@ -211,7 +211,9 @@ func TestCancelledLoop(t *testing.T) {
 	began := make(chan struct{}, 1000)
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
+			//stetvet:ignore error only the start of it matters here
 			_ = stet.Do(ctx, "s", func(context.Context) error { began <- struct{}{}; return nil })
+			//stetvet:ignore error only the start of it matters here
 			_ = stet.Sleep(ctx, "nap", time.Millisecond)
 			return n.Continue(i + 1), nil
 		})

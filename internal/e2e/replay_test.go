@@ -351,6 +351,7 @@ func TestReplayThatReachesNothing(t *testing.T) {
 		file := export(t, e, "r")
 		release := make(chan struct{})
 		defer close(release)
+		//stetvet:ignore channel the code holds the run where the test wants it
 		stuck := stet.Define("shop", func(stet.Context, string) (string, error) { <-release; return "", nil })
 		begun := time.Now()
 		err := checker(t, open(), stuck).Replay(t.Context(), bytes.NewReader(file))
@@ -370,6 +371,7 @@ func TestReplayThatDoesNotEnd(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	ctx, cancel := context.WithCancel(testContext(t))
+	//stetvet:ignore channel the code holds the run where the test wants it
 	stuck := stet.Define("shop", func(stet.Context, string) (string, error) { cancel(); <-release; return "", nil })
 	if err := checker(t, open(), stuck).Replay(ctx, bytes.NewReader(file)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the replay gives %v", err)

@@ -110,7 +110,11 @@ func TestEachTroubleIsLoggedOnce(t *testing.T) {
 		"misuse": {
 			code: func(ctx stet.Context) error {
 				done := make(chan struct{})
+				//stetvet:ignore leak the misuse is what is tested
+				//stetvet:ignore goroutine the misuse is what is tested
+				//stetvet:ignore error only the start of it matters here
 				go func() { defer close(done); _ = stet.Do(ctx, "write", broken) }()
+				//stetvet:ignore channel the code holds the run where the test wants it
 				<-done
 				return nil
 			},
@@ -189,6 +193,7 @@ func TestMismatchIsLoggedOnce(t *testing.T) {
 		return stet.Define("changes", func(ctx stet.Context, _ int) (int, error) {
 			tries := 0
 			_, err := stet.Step(ctx, step, func(context.Context) (int, error) {
+				//stetvet:ignore captured the test counts what this process executes
 				if tries++; tries == 1 {
 					return 0, errors.New("once")
 				}

@@ -194,7 +194,9 @@ func TestSagaAndOperators(t *testing.T) {
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 			do := func(ctx stet.Context, name string) error {
 				note := func(text string) error {
+					//stetvet:ignore sync the test counts what this process executes
 					mu.Lock()
+					//stetvet:ignore sync the test counts what this process executes
 					defer mu.Unlock()
 					log = append(log, text)
 					return nil
@@ -254,6 +256,7 @@ func TestSagaAndOperators(t *testing.T) {
 // TestContinueAsNewInASaga is misuse: the new incarnation would owe nothing.
 func TestContinueAsNewInASaga(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
+		//stetvet:ignore continue the misuse is what is tested
 		return stet.Saga(ctx, "book", func(stet.Context) (int, error) { return 0, stet.ContinueAsNew(n + 1) })
 	})
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, OnBug: stet.FailOnBug})

@@ -226,6 +226,8 @@ func TestVersionOfBadInput(t *testing.T) {
 		`name ""`:                         func(ctx stet.Context) { stet.Removed(ctx, "") },
 		`key "\x00": expected no control`: func(ctx stet.Context) { stet.Removed(ctx, "n", stet.Key("\x00")) },
 		`operation "c" was`: func(ctx stet.Context) {
+			//stetvet:ignore error only the start of it matters here
+			//stetvet:ignore context the misuse is what is tested
 			_ = stet.Do(ctx, "s", func(context.Context) error { stet.Version(ctx, "c", 1); return nil })
 		},
 	} {

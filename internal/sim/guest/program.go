@@ -49,6 +49,7 @@ func newInterpreter(build int) *interpreter {
 
 func (in *interpreter) run(ctx stet.Context, input plan.Input) ([]string, error) {
 	e := &execution{interpreter: in, runID: stet.RunID(ctx)}
+	//stetvet:ignore io each process of the test has another environment
 	tell(plan.Note{Kind: plan.Executes, Run: e.runID})
 	for i, op := range input.Program[input.From:] {
 		if op.Kind == plan.Continue {
@@ -94,6 +95,7 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 	}
 	due := stet.Now(ctx).Add(op.Wait)
 	over := func() {
+		//stetvet:ignore io each process of the test has another environment
 		tell(plan.Note{Kind: plan.Due, Run: e.runID, Op: name, Value: fmt.Sprint(due.UnixMicro())})
 	}
 	orTimeout := func(value string, err error) ([]string, error) {

@@ -84,6 +84,8 @@ func (w *worker) poison() *stet.Workflow[input, output] {
 			return output{}, nil
 		}
 		if textHash(stet.RunID(ctx))%2 == 0 {
+			//stetvet:ignore io each process of the test has another environment
+			//stetvet:ignore channel the code holds the run where the test wants it
 			return output{}, killSelf()
 		}
 		return output{}, stet.Do(ctx, "die", func(context.Context) error { return killSelf() })
@@ -153,6 +155,7 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 		}
 		return value, nil
 	case kindFlaky:
+		//stetvet:ignore random the process is killed at a random moment
 		v, err := e.step(ctx, n.name(), 0, e.seedOf(n, 0), fail, stet.Retry{Attempts: 2})
 		return mix(value, v), err
 	case kindFail:

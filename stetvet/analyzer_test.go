@@ -1,0 +1,163 @@
+package stetvet_test
+
+import (
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/stet-run/stet/stetvet"
+)
+
+// findingsOnly leaves out what analysistest says of facts, which are compared where they
+// show: in the chains of findings.
+type findingsOnly struct{ *testing.T }
+
+func (t findingsOnly) Errorf(format string, args ...any) {
+	if !strings.Contains(format, "unexpected %s") || len(args) < 2 || args[1] != "fact" {
+		t.T.Helper()
+		t.T.Errorf(format, args...)
+	}
+}
+
+func analyse(t *testing.T, patterns ...string) []*analysistest.Result {
+	t.Helper()
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return analysistest.Run(findingsOnly{t}, dir, stetvet.Analyzer, patterns...)
+}
+
+// TestRules: each rule has a folder with bad code, where it finds what is expected, and good
+// code, where it finds nothing.
+func TestRules(t *testing.T) {
+	patterns := []string{"./ignore"}
+	for _, rule := range stetvet.Rules() {
+		if _, err := os.Stat("testdata/" + rule); err != nil {
+			t.Errorf("rule %s has no case: %v", rule, err)
+			continue
+		}
+		patterns = append(patterns, "./"+rule)
+	}
+	found := map[string]bool{}
+	for _, result := range analyse(t, patterns...) {
+		for _, d := range result.Diagnostics {
+			found[d.Category] = true
+		}
+	}
+	for _, rule := range stetvet.Rules() {
+		if !found[rule] {
+			t.Errorf("rule %s finds nothing in its bad case", rule)
+		}
+	}
+}
+
+// TestPlantedFaults: of the lines that a fault marks, at least 28 of 31 are found; nothing is
+// found elsewhere.
+func TestPlantedFaults(t *testing.T) {
+	faults, found, wrong := marks(t, "./planted", "// fault")
+	for place, is := range faults {
+		if !is {
+			t.Logf("%s: not found", place)
+		}
+	}
+	if len(faults) != 31 || found < 28 || wrong > 0 {
+		t.Errorf("expected at least 28 of 31 faults, and nothing else; found %d of %d, and %d others",
+			found, len(faults), wrong)
+	}
+}
+
+// TestKnownMisses: what the analyzer is known to miss. If one is found, take it from the list.
+func TestKnownMisses(t *testing.T) {
+	misses, found, wrong := marks(t, "./misses", "// miss")
+	if len(misses) < 5 || found > 0 || wrong > 0 {
+		t.Errorf("expected none of at least 5 misses to be found; found %d of %d, and %d others: %v",
+			found, len(misses), wrong, misses)
+	}
+}
+
+// marks analyses a package whose lines are marked, and says which of them are found.
+func marks(t *testing.T, pattern, mark string) (lines map[string]bool, found, wrong int) {
+	t.Helper()
+	lines = map[string]bool{}
+	quiet := &counting{T: t}
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range analysistest.Run(quiet, dir, stetvet.Analyzer, pattern) {
+		fset := result.Pass.Fset
+		place := func(pos token.Pos) string {
+			p := fset.Position(pos)
+			return filepath.Base(p.Filename) + ":" + fset.Position(pos).String()[len(p.Filename)+1:]
+		}
+		line := func(pos token.Pos) string { return strings.Join(strings.Split(place(pos), ":")[:2], ":") }
+		for _, file := range result.Pass.Files {
+			for _, group := range file.Comments {
+				for _, comment := range group.List {
+					if strings.HasPrefix(comment.Text, mark) {
+						lines[line(comment.Pos())] = false
+					}
+				}
+			}
+		}
+		for _, d := range result.Diagnostics {
+			already, marked := lines[line(d.Pos)]
+			switch {
+			case !marked:
+				wrong++
+				t.Logf("%s: %s", place(d.Pos), d.Message)
+			case !already:
+				lines[line(d.Pos)] = true
+				found++
+			}
+		}
+	}
+	return lines, found, wrong
+}
+
+// counting takes the findings as results and not as failures; errors of loading count.
+type counting struct{ *testing.T }
+
+func (t *counting) Errorf(format string, args ...any) {
+	if !strings.Contains(format, "unexpected %s") {
+		t.T.Errorf(format, args...)
+	}
+}
+
+// TestRulesAreTurnedOff: the flag has names with a minus, or those that are on alone.
+func TestRulesAreTurnedOff(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"": true, "-log,-sync": true, "clock, random": true, "-tempo": false, "tempo": false,
+	} {
+		if err := stetvet.New().Flags.Set("rules", text); (err == nil) != ok {
+			t.Errorf("rules %q: expected accepted %v, got %v", text, ok, err)
+		}
+	}
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"-clock": false, "clock": true} {
+		analyzer := stetvet.New()
+		if err := analyzer.Flags.Set("rules", text); err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		quiet := &ignoring{t}
+		for _, result := range analysistest.Run(quiet, dir, analyzer, "./clock") {
+			found = found || len(result.Diagnostics) > 0
+		}
+		if found != want {
+			t.Errorf("rules %q: expected findings of clock: %v, found %v", text, want, found)
+		}
+	}
+}
+
+type ignoring struct{ *testing.T }
+
+func (*ignoring) Errorf(string, ...any) {}
