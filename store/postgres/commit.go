@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
 	"github.com/stet-run/stet/store/storekit"
@@ -18,6 +20,8 @@ import (
 //   - commit_batch.go: entries, updates and starts of any number of runs;
 //   - commit_call.go: the call of a function that writes all that most batches have;
 //   - turn by turn, below: every batch.
+//
+// With the second and the third ride the rarer parts, see riders.go.
 //
 // The first three are one statement, in one round trip. It writes nothing if it finds
 // that the batch needs more care; the batch then goes the next way that is more general.
@@ -74,20 +78,16 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchRe
 	}
 	at.floor, at.test = s.times()
 	warned := s.warnings(conn).Load()
-	got, kind, err := answer{}, notOne, errNotAtOnce
-	if f.fitsBatch() {
-		is := statement{}
-		if kind = f.one(); kind != notOne {
-			is = f.oneStatement(kind, conn.Conn(), at, last)
-		} else {
-			is = f.batchStatement(at)
-		}
-		got, err = f.send(ctx, s, conn.Conn(), is)
-	}
+	got, kind, err := f.tryWays(ctx, s, conn.Conn(), at, last)
 	if refusedAtOnce(err) {
-		kind = notOne
-		at.floor, at.test = s.times()
-		got, err = f.send(ctx, s, conn.Conn(), f.callStatement(at))
+		again, failed := f.holdUnexamined(ctx, s, conn.Conn())
+		if failed != nil {
+			return none, s.classify(ctx, act, failed)
+		}
+		if again {
+			at.floor, at.test = s.times()
+			got, kind, err = f.tryWays(ctx, s, conn.Conn(), at, last)
+		}
 	}
 	switch {
 	case refusedAtOnce(err), repeatable(err):
@@ -109,6 +109,27 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchRe
 		return none, s.classify(ctx, act, err)
 	}
 	return none, fmt.Errorf("%w: %w", s.classify(ctx, act, err), store.ErrUnknown)
+}
+
+// tryWays writes the batch in the first way of those in one statement that does.
+func (f *flatBatch) tryWays(ctx context.Context, s *Store, conn *pgx.Conn, at stamp, last claimedRun) (got answer,
+	kind oneKind, err error) {
+	err = errNotAtOnce
+	if f.fitsBatch() {
+		is := statement{}
+		if kind = f.one(); kind != notOne && !f.riders.any() {
+			is = f.oneStatement(kind, conn, at, last)
+		} else {
+			kind, is = notOne, f.batchStatement(at)
+		}
+		got, err = f.send(ctx, s, conn, is, at)
+	}
+	if refusedAtOnce(err) {
+		kind = notOne
+		at.floor, at.test = s.times()
+		got, err = f.send(ctx, s, conn, f.callStatement(at), at)
+	}
+	return got, kind, err
 }
 
 // commitTurnByTurn writes a batch turn by turn. A turn that breaks a law takes the

@@ -25,8 +25,8 @@ const maxBatchUpdates = 200
 
 // fitsBatch reports whether the batch is of that kind.
 func (f *flatBatch) fitsBatch() bool {
-	return len(f.others)+len(f.seen)+len(f.consumed)+len(f.sends) == 0 && len(f.updates) <= maxBatchUpdates &&
-		(f.entries > 0 || len(f.updates) > 0 || len(f.starts) > 0)
+	return len(f.others)+len(f.seen)+len(f.consumed) == 0 && (len(f.sends) == 0 || f.riders.sends) &&
+		len(f.updates) <= maxBatchUpdates && (f.entries > 0 || len(f.updates) > 0 || len(f.starts) > 0)
 }
 
 // batchShape says which lists a batch has, and so which parts its statement has.

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,14 +78,17 @@ func (f *flatBatch) addTurns(v *values) {
 	numbersOf(v, t, func(t *store.Turn) int64 { return int64(t.Incarnation) })
 }
 
-// byItem sorts rows as commit_1 takes them.
-func byItem(rows []itemRow) {
-	slices.SortFunc(rows, func(a, b itemRow) int { return cmp.Compare(a.item, b.item) })
-}
-
 // addSends adds the columns of the items to be sent.
 func (f *flatBatch) addSends(v *values) {
 	r := f.sends
+	if f.riders.sends {
+		r = nil
+	}
+	f.addItems(v, r)
+}
+
+// addItems adds their columns.
+func (f *flatBatch) addItems(v *values, r []sendRow) {
 	numbersOf(v, r, func(r sendRow) int64 { return r.turn })
 	textsOf(v, r, func(r sendRow) string { return r.RunID })
 	numbersOf(v, r, func(r sendRow) int64 { return int64(r.RunNo) })

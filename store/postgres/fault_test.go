@@ -31,10 +31,10 @@ func TestLostAnswers(t *testing.T) {
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
-	const batch, call, turnByTurn = 0, 1, 2
+	const batch, call, rides, turnByTurn = 0, 1, 2, 3
 	unknown := map[int]int{}
-	for i := range 45 {
-		way, answer := i%3, i/3
+	for i := range 60 {
+		way, answer := i%4, i/4
 		begin := n.batch(nil, claimedStart(fmt.Sprintf("r%d", i)))
 		var r store.Run
 		until(t, func() error {
@@ -48,10 +48,13 @@ func TestLostAnswers(t *testing.T) {
 			Update: &store.Update{Status: store.Suspended}}},
 			claimedStart(fmt.Sprintf("s%d", i)))
 		messages, values := 0, 0
-		if way == turnByTurn {
+		if way >= rides {
 			messages, values = 1, 1
 			b.Turns[0].Values = []store.Setting{{Name: "v", Value: []byte("1")}}
 			b.Commands = append(b.Commands, message(r.ID, "m"))
+		}
+		if way == turnByTurn {
+			b.Turns[0].Tags = []store.Pair{{Key: "k", Value: "v"}}
 		}
 		lost := proxy.LoseAnswer(answer)
 		var result store.BatchResult
@@ -85,8 +88,8 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("answer %d was lost: found %v, %v, %+v", answer, entries, items, feeds)
 		}
 	}
-	if unknown[batch] == 0 || unknown[call] == 0 {
-		t.Errorf("the outcome was unknown %v times, by way; expected it of the two that are one statement", unknown)
+	if unknown[batch] == 0 || unknown[call] == 0 || unknown[rides] == 0 {
+		t.Errorf("the outcome was unknown %v times, by way; expected it of the three that are one statement", unknown)
 	}
 }
 
@@ -198,7 +201,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	r := n.started(t, "r")
 	resume := proxy.Hold(4) // it has begun, and holds its boot's row
 	stopped := make(chan error, 1)
-	b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Values: []store.Setting{{Name: "v"}},
+	b := n.batch([]*store.Turn{{Run: r.No, Shard: shard, Tags: []store.Pair{{Key: "k", Value: "v"}},
 		Update: &store.Update{Status: store.Suspended}}})
 	go func() { _, err := s.Commit(t.Context(), b); stopped <- err }()
 	<-resume.Held

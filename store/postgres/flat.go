@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
 // flatBatch is a batch in lists of rows, as one statement takes it: the turns, their
@@ -28,6 +29,8 @@ type flatBatch struct {
 	sends    []sendRow
 	claims   bool            // an item may claim a run
 	ids      map[string]bool // of the runs that commands are for
+	riders   riders
+	held     map[store.RunNo]bool // runs whose update something unexamined holds back
 
 	params *values // room for the parameters
 }
@@ -55,6 +58,7 @@ type startRow struct {
 type sendRow struct {
 	turn int64 // as in startRow
 	*store.Command
+	unasked bool // it is a part of a start, and nobody waits for its answer
 }
 
 // empty makes room for another batch in the memory of the last one.
@@ -66,14 +70,15 @@ func (f *flatBatch) empty() {
 	*f = flatBatch{
 		leases: emptied(f.leases), updates: emptied(f.updates), fresh: emptied(f.fresh), others: emptied(f.others),
 		bytes: emptied(f.bytes), seen: emptied(f.seen), consumed: emptied(f.consumed), starts: emptied(f.starts),
-		sends: emptied(f.sends), ids: f.ids, params: f.params,
+		sends: emptied(f.sends), ids: f.ids, params: f.params, riders: f.riders.emptied(),
 	}
 }
 
-// take lists the parts of a batch. It reports false for a batch that has others as well,
-// or several commands for one run, whose order matters. f is empty.
+// take lists the parts of a batch. It reports false for a batch that has others as well. f
+// is empty.
 func (f *flatBatch) take(b *store.Batch) bool {
 	f.b = b
+	f.holdBack(b)
 	leased := make(map[store.Shard]bool, len(b.Leases))
 	for i, t := range b.Turns {
 		if !f.turn(int64(i+1), t) {
@@ -84,6 +89,7 @@ func (f *flatBatch) take(b *store.Batch) bool {
 	if !f.commands(0, b.Commands) {
 		return false
 	}
+	f.riders.orders(f)
 	for i := range f.starts {
 		st := &f.starts[i]
 		if st.claim = st.claim && b.LeaseOf(st.Shard) != nil; st.claim {
@@ -99,8 +105,7 @@ func (f *flatBatch) take(b *store.Batch) bool {
 }
 
 func (f *flatBatch) turn(place int64, t *store.Turn) bool {
-	if len(t.Prune)+len(t.Rewrites)+len(t.Returned)+len(t.Answers)+len(t.Values)+len(t.Appends)+len(t.Tags)+len(t.Dead)+
-		len(t.Refused)+len(t.Audit) > 0 || t.Rewound {
+	if len(t.Rewrites)+len(t.Returned)+len(t.Dead)+len(t.Refused)+len(t.Audit) > 0 || t.Rewound || !f.riders.turn(t) {
 		return false
 	}
 	run := int64(t.Run)
@@ -125,8 +130,12 @@ func (f *flatBatch) turn(place int64, t *store.Turn) bool {
 	if u == nil {
 		return true
 	}
-	if u.Continue != nil || u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild {
+	if u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild {
 		return false
+	}
+	if f.held[t.Run] {
+		f.riders.held = append(f.riders.held, updateRow{run, u})
+		return true
 	}
 	f.updates = append(f.updates, updateRow{run, u})
 	return f.commands(place, u.Sends)
@@ -167,25 +176,27 @@ func (f *flatBatch) command(turn int64, c *store.Command) bool {
 	if st != nil {
 		id = st.ID
 	}
-	if id != "" && f.ids[id] {
-		return false
-	}
+	known := id != "" && f.ids[id]
 	if f.ids == nil {
 		f.ids = map[string]bool{}
 	}
 	f.ids[id] = true
 	switch {
-	case st == nil && c.Item.Kind == store.ItemGrant:
-		return false // it may claim a run that is held
 	case st == nil:
-		f.sends = append(f.sends, sendRow{turn, c})
-		f.claims = f.claims || c.Claim
-	case st.Fork != nil || st.Queue != nil || st.Existing != store.KeepExisting || len(st.Items)+len(st.Tags) > 0:
+		f.riders.sends = f.riders.sends || known || c.Item.Kind == store.ItemGrant
+		f.addSend(sendRow{turn, c, false})
+	case known, st.Fork != nil, st.Queue != nil && st.Queue.Ask.Start != nil: // known: by a former command
 		return false
 	default:
-		f.starts = append(f.starts, startRow{turn, c.Claim, st})
+		f.starts = append(f.starts, startRow{turn, c.Claim && st.Queue == nil, st})
+		f.riders.start(f, turn, st)
 	}
 	return true
+}
+
+func (f *flatBatch) addSend(r sendRow) {
+	f.sends = append(f.sends, r)
+	f.claims = f.claims || r.Claim
 }
 
 // stamp has the parameters that each statement begins with besides those of the batch: the
@@ -209,17 +220,39 @@ func (f *flatBatch) addHead(at stamp) *values {
 	v.number(f.b.No)
 	v.small(pgtype.UUIDOID, func(out []byte) []byte { return append(out, at.fence[:]...) })
 	v.bytea(f.verdicts())
-	v.number(at.floor)
-	if test, ok := at.test.(int64); ok {
-		v.number(test)
-	} else {
-		v.add(pgtype.Int8OID, nil)
-	}
+	addTimes(v, at)
 	return v
 }
 
-// verdicts returns the stored form of the verdicts: all turns are committed.
-func (f *flatBatch) verdicts() []byte { return binary.AppendUvarint(nil, uint64(len(f.b.Turns))) }
+// addTimes adds the two parameters of nowExpr.
+func addTimes(v *values, at stamp) {
+	v.number(at.floor)
+	if test, ok := at.test.(int64); ok {
+		v.number(test)
+		return
+	}
+	v.add(pgtype.Int8OID, nil)
+}
+
+// verdicts returns the stored form of the verdicts: all turns are committed, or held back.
+func (f *flatBatch) verdicts() []byte {
+	if len(f.riders.held) == 0 {
+		return binary.AppendUvarint(nil, uint64(len(f.b.Turns)))
+	}
+	results := make([]store.TurnResult, len(f.b.Turns))
+	for i := range results {
+		results[i].Verdict = f.verdict(i)
+	}
+	return sqlstore.EncodeVerdicts(results)
+}
+
+// verdict returns the verdict of a turn, once the batch is written.
+func (f *flatBatch) verdict(turn int) store.Verdict {
+	if t := f.b.Turns[turn]; t.Update != nil && f.held[t.Run] {
+		return store.StillReady
+	}
+	return store.Committed
+}
 
 // addUpdates adds the columns of the updates, by run; then which of these end, and which
 // of those discard their inbox.

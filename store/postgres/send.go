@@ -29,7 +29,7 @@ var errNotAtOnce = errors.New("not to be carried out by one statement")
 // there or that comes twice, a lock that another transaction holds.
 func refusedAtOnce(err error) bool {
 	switch sqlState(err) {
-	case "ST001", "23505", "21000", "55P03":
+	case "ST001", "23505", "21000", "55P03", "22012":
 		return true
 	}
 	return errors.Is(err, errNotAtOnce)
@@ -43,9 +43,9 @@ type answer struct {
 }
 
 // send sends the batch as one statement and reads the answer.
-func (f *flatBatch) send(ctx context.Context, s *Store, conn *pgx.Conn, is statement) (a answer, err error) {
-	if s.pooled || len(f.sends) > 0 {
-		err = f.sendMore(ctx, s, conn, is, &a)
+func (f *flatBatch) send(ctx context.Context, s *Store, conn *pgx.Conn, is statement, at stamp) (a answer, err error) {
+	if s.pooled || len(f.sends) > 0 || f.riders.any() {
+		err = f.sendMore(ctx, s, conn, is, at, &a)
 	} else {
 		err = s.sendOne(ctx, conn.PgConn(), is, &a)
 	}
@@ -67,36 +67,38 @@ func (s *Store) sendOne(ctx context.Context, conn *pgconn.PgConn, is statement, 
 }
 
 // sendMore sends a statement with others in one round trip: settings, where a session
-// keeps none, and a query of the runs that items are for. Without BEGIN all of them are one
-// transaction.
-func (f *flatBatch) sendMore(ctx context.Context, s *Store, conn *pgx.Conn, is statement, a *answer) error {
-	batch := &pgconn.Batch{}
-	var err error
+// keeps none, its riders, and a query of the runs that items are for. Without BEGIN all of
+// them are one transaction.
+func (f *flatBatch) sendMore(ctx context.Context, s *Store, conn *pgx.Conn, is statement, at stamp, a *answer) error {
+	var list []statement
 	if s.pooled {
-		err = s.statement(ctx, batch, conn.PgConn(), sessionText("true", busyLimit), newValues())
+		list = append(list, statement{sessionText("true", busyLimit), newValues(), noAnswer})
 	}
-	err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), is.text, is.values))
+	if f.riders.any() {
+		list = append(append(append(list, f.riders.before()...), is), f.riders.after(f, at)...)
+	} else {
+		list = append(list, is)
+	}
 	if len(f.sends) > 0 {
-		err = errors.Join(err, s.statement(ctx, batch, conn.PgConn(), receiversText, f.receivers()))
+		list = append(list, statement{receiversText, f.receivers(), func(a *answer, rows *pgconn.ResultReader) error {
+			return a.readReceivers(conn, rows)
+		}})
 	}
-	if err != nil {
-		return err
+	batch := &pgconn.Batch{}
+	for i := range list {
+		if err := s.statement(ctx, batch, conn.PgConn(), list[i].text, list[i].values); err != nil {
+			return err
+		}
 	}
 	results := conn.PgConn().ExecBatch(ctx, batch)
-	if s.pooled {
-		results.NextResult()
-		results.ResultReader().Read()
-	}
-	if results.NextResult() {
-		err = is.read(a, results.ResultReader())
-	}
-	if len(f.sends) > 0 && results.NextResult() {
-		err = errors.Join(err, a.readReceivers(conn, results.ResultReader()))
+	var errs []error
+	for i := 0; i < len(list) && results.NextResult(); i++ {
+		errs = append(errs, list[i].read(a, results.ResultReader()))
 	}
 	if closed := results.Close(); closed != nil {
 		return closed // the first error
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // result returns the answers to the batch.
@@ -104,7 +106,7 @@ func (f *flatBatch) result(got *answer) (store.BatchResult, error) {
 	runs, items, receivers := got.started, got.items, got.receivers
 	out := store.BatchResult{Turns: make([]store.TurnResult, len(f.b.Turns)), Now: got.now}
 	for i := range out.Turns {
-		out.Turns[i].Verdict = store.Committed
+		out.Turns[i].Verdict = f.verdict(i)
 	}
 	if len(runs) != len(f.starts) || len(items) != len(f.sends) || len(receivers) != len(items) {
 		return out, fmt.Errorf("commit a batch: %w: expected %d runs and %d items, found %d and %d",
@@ -115,7 +117,13 @@ func (f *flatBatch) result(got *answer) (store.BatchResult, error) {
 		claimed[no] = true
 	}
 	nextRun, nextItem := 0, 0
+	skip := func() { // those that nobody asked for
+		for nextItem < len(f.sends) && f.sends[nextItem].unasked {
+			nextItem++
+		}
+	}
 	answer := func(c *store.Command) (store.Answer, error) {
+		skip()
 		if c.Start != nil {
 			a := started(c.Start, store.RunNo(runs[nextRun]), f.starts[nextRun].claim, got.now)
 			nextRun++
@@ -126,12 +134,15 @@ func (f *flatBatch) result(got *answer) (store.BatchResult, error) {
 		if run == nil {
 			return store.Answer{}, fmt.Errorf("commit a batch: %w: run number %d is not there", store.ErrDamaged, no)
 		}
-		a := store.Answer{Outcome: store.Applied, Run: *run, Item: store.ItemNo(items[nextItem]), Claimed: claimed[no]}
+		a := store.Answer{Outcome: store.Applied, Run: *run, Item: store.ItemNo(items[nextItem])}
+		if a.Claimed = c.Claim && claimed[no]; a.Claimed {
+			delete(claimed, no) // by the first of its items
+		}
 		nextItem++
 		return a, nil
 	}
 	for i, t := range f.b.Turns {
-		for _, sends := range t.Sent(store.Committed) {
+		for _, sends := range t.Sent(out.Turns[i].Verdict) {
 			for k := range sends {
 				a, err := answer(&sends[k])
 				if err != nil {
@@ -157,6 +168,10 @@ func started(st *store.Start, no store.RunNo, claim bool, now store.Time) store.
 		No: no, ID: st.ID, Shard: st.Shard, Workflow: st.Workflow, Status: store.Queued, Seed: st.Seed,
 		Parent: st.Parent, ParentLoc: st.ParentLoc, Created: now,
 		Input: bytes.Clone(st.Input), InputSize: len(st.Input), Headers: bytes.Clone(st.Headers),
+		Tags: store.MergeTags(nil, st.Tags),
+	}
+	if st.Queue != nil {
+		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
 	}
 	at := st.At
 	if st.After > 0 {

@@ -1,0 +1,184 @@
+package postgres_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
+)
+
+// TestRarerPartsTakeOneStatement: values, streams, answers and the like are written in the round
+// trip of the plain turns beside them. The application holds the boots' rows as plain commits
+// do; one that goes turn by turn would wait for it.
+func TestRarerPartsTakeOneStatement(t *testing.T) {
+	t.Parallel()
+	dsn := servers.NewPostgres(t).DSN()
+	s := open(t, dsn)
+	n := takeAll(t, s, "n")
+	a, b := n.started(t, "a"), n.started(t, "b")
+	if _, err := s.Commit(t.Context(), n.batch(nil, update(b.ID, "u"))); err != nil {
+		t.Fatal(err)
+	}
+	items, err := s.Inbox(t.Context(), b.No, "u")
+	if err != nil || len(items) != 1 {
+		t.Fatalf("found %+v: %v", items, err)
+	}
+	n.commit(t, turn(&b, func(t *store.Turn) { t.Consumed = []store.Consumption{{Item: items[0].No}} }))
+	if _, err := application(t, dsn).Exec(t.Context(), "BEGIN; SELECT FROM stet.boots FOR KEY SHARE"); err != nil {
+		t.Fatal(err)
+	}
+	tagged := start("tagged")
+	tagged.Start.Tags = []store.Pair{{Key: "k", Value: "v"}}
+	tagged.Start.Items = []store.Item{*message("", "first").Item}
+	claim := message(b.ID, "second")
+	claim.Claim = true
+	for _, test := range []struct {
+		name     string
+		a, b     func(*store.Turn)
+		commands []store.Command
+		want     store.Verdict // of b
+	}{
+		{name: "a value", b: func(t *store.Turn) { t.Values = []store.Setting{{Name: "v", Value: []byte("1")}} }},
+		{name: "a stream", b: func(t *store.Turn) {
+			t.Appends = []store.Append{{Name: "s", Value: []byte("1")}, {Name: "s", Value: []byte("2"), Keep: 1}}
+		}},
+		{name: "what is pruned", b: func(t *store.Turn) { t.Prune = []store.Span{{From: "a", To: "b"}} }},
+		{name: "an answer", b: func(t *store.Turn) {
+			t.Answers = []store.Consumption{{Item: items[0].No, Verdict: []byte("x")}}
+		}},
+		{name: "a start with tags", commands: []store.Command{tagged}},
+		{name: "an item of a turn before", want: store.StillReady,
+			a: func(t *store.Turn) { t.Sends = []store.Command{{RunNo: b.No, Item: message("", "m").Item}} },
+			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
+		{name: "an item that is there", want: store.StillReady,
+			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
+		{name: "several items, of which one claims", commands: []store.Command{message(b.ID, "one"), claim,
+			message(b.ID, "three")}},
+	} {
+		turns := []*store.Turn{turn(&a, test.a), turn(&b, test.b)}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		result, err := s.Commit(ctx, n.batch(turns, test.commands...))
+		cancel()
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		if test.want == 0 {
+			test.want = store.Committed
+		}
+		if result.Turns[0].Verdict != store.Committed || result.Turns[1].Verdict != test.want {
+			t.Errorf("%s: got %+v", test.name, result.Turns)
+		}
+		for i := range result.Commands {
+			if result.Commands[i].Outcome != store.Applied {
+				t.Errorf("%s: got %+v", test.name, result.Commands[i])
+			}
+		}
+	}
+	feeds, err := s.Feeds(t.Context(), store.FeedQuery{Runs: []store.RunNo{b.No}})
+	if err != nil || len(feeds) != 2 || feeds[0].Last+feeds[1].Last != 3 {
+		t.Errorf("found %+v: %v", feeds, err)
+	}
+}
+
+// turn returns a turn of a claimed run, which fill fills.
+func turn(r *store.Run, fill func(*store.Turn)) *store.Turn {
+	t := &store.Turn{Run: r.No, Shard: r.Shard}
+	if fill != nil {
+		fill(t)
+	}
+	return t
+}
+
+// update returns an update of a run.
+func update(run, id string) store.Command {
+	c := message(run, id)
+	c.Item.Kind = store.ItemUpdate
+	return c
+}
+
+// BenchmarkUnusualTurn writes batches of 100 plain turns, and the same beside one that sets a
+// value, with a server that is 1 ms away.
+func BenchmarkUnusualTurn(b *testing.B) {
+	for _, kind := range []struct {
+		name   string
+		values []store.Setting
+	}{{"plain", nil}, {"value", []store.Setting{{Name: "v", Value: []byte("1")}}}} {
+		b.Run(kind.name, func(b *testing.B) {
+			server := servers.NewPostgres(b)
+			s := open(b, server.TCP(distant(b, server.Addr(), time.Millisecond)))
+			n := takeAll(b, s, "n")
+			list := make([]*store.Turn, 101)
+			for i := range list {
+				r := n.started(b, string(rune('a'+i/26))+string(rune('a'+i%26)))
+				list[i] = &store.Turn{Run: r.No, Shard: r.Shard, Insert: true, Entries: []store.Entry{done("")}}
+			}
+			list[100].Values = kind.values
+			for b.Loop() {
+				for _, t := range list {
+					t.Entries[0].Loc = string(rune(n.no + 1<<16))
+				}
+				n.commit(b, list...)
+			}
+			b.ReportMetric(float64(b.N*len(list))/b.Elapsed().Seconds(), "steps/s")
+		})
+	}
+}
+
+// distant returns an address from which it takes so long to a server and back.
+func distant(t testing.TB, target string, trip time.Duration) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // ends the loop
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = client.Close() // it tries again
+				continue
+			}
+			go late(server, client, trip/2)
+			go late(client, server, trip/2)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// late copies what it reads so much later.
+func late(to io.WriteCloser, from io.Reader, delay time.Duration) {
+	type piece struct {
+		data []byte
+		at   time.Time
+	}
+	pieces := make(chan piece, 1000)
+	go func() {
+		defer close(pieces)
+		for {
+			data := make([]byte, 64<<10)
+			n, err := from.Read(data)
+			if n > 0 {
+				pieces <- piece{data[:n], time.Now().Add(delay)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	defer to.Close()
+	for p := range pieces {
+		time.Sleep(time.Until(p.at))
+		if _, err := to.Write(p.data); err != nil {
+			return
+		}
+	}
+}
