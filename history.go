@@ -34,6 +34,10 @@ type HistoryEntry struct {
 	Topic string    // of an event that was received or published
 	Event string    // ID of that event in its topic
 	Loop  *LoopInfo // of a loop, at the loop's own location; nil for other entries
+	// Failures are the last failed attempts of a step or a compensation, oldest first: at most
+	// 8, with at most 1 KiB of text each, once it has succeeded, and at most 20 before that, or
+	// if it has failed. The number of the first one, less 1, is how many were left out.
+	Failures []FailedAttempt
 	// Executing is when the attempt began that is being executed: of an open step whose body
 	// has taken 10 s or longer. Its number is Attempts + 1, and Value is the detail of its last
 	// heartbeat. Zero: none is known, as of a step in a transaction. If the process has died
@@ -51,6 +55,15 @@ type HistoryEntry struct {
 type LoopInfo struct {
 	Completed int64 // iterations
 	Oldest    int64 // the first iteration whose history is kept
+}
+
+// FailedAttempt is an attempt of a step, or of a compensation, that has failed.
+type FailedAttempt struct {
+	Number  int // from 1
+	Began   time.Time
+	Ended   time.Time
+	Code    string // as FailureRecord.Code
+	Message string // of the error
 }
 
 // ReceivedMessage is a message that a receive has consumed.
@@ -209,13 +222,7 @@ func (e *HistoryEntry) unpack() {
 		}
 	case store.KindReceive:
 	case store.KindStep, store.KindUndo, store.KindSagaUndo:
-		if e.State == store.Done {
-			e.content = e.value
-		} else if e.State == store.Open {
-			var p stored.Progress
-			p, e.damaged = stored.DecodeProgress(e.value)
-			e.Executing, e.content = p.Begun.Time(), p.Detail
-		}
+		e.unpackStep()
 	case store.KindVersion:
 		var version int
 		if version, e.damaged = stored.DecodeVersion(e.value); e.damaged == nil {
@@ -227,6 +234,33 @@ func (e *HistoryEntry) unpack() {
 		if e.State == store.Done {
 			e.content = e.value
 		}
+	}
+}
+
+// unpackStep does so for a step or a compensation.
+func (e *HistoryEntry) unpackStep() {
+	var causes []*stored.Failure
+	failed := e.Attempts
+	switch e.State {
+	case store.Done:
+		causes, e.content, e.damaged = stored.SplitTried(e.value)
+		failed--
+	case store.Open:
+		var p stored.Progress
+		p, e.damaged = stored.DecodeProgress(e.value)
+		causes, e.Executing, e.content = p.Causes, p.Begun.Time(), p.Detail
+	case store.FailedEntry:
+		if f, err := stored.DecodeFailure(e.value); err == nil { // otherwise Err says so
+			causes = f.Causes
+		}
+	}
+	causes = slices.DeleteFunc(slices.Clone(causes), func(f *stored.Failure) bool {
+		return f == nil || f.Ended == 0 // none that has begun
+	})
+	for i, f := range causes {
+		e.Failures = append(e.Failures, FailedAttempt{
+			Number: failed - len(causes) + i + 1, Began: f.Began.Time(), Ended: f.Ended.Time(), Code: f.Code, Message: f.Message,
+		})
 	}
 }
 

@@ -28,8 +28,20 @@ type Entry struct {
 	Event    string          `json:"event,omitempty"`    // its ID
 	Error    *Failure        `json:"error,omitempty"`    // of an open step: of its last attempt
 	Loop     *Loop           `json:"loop,omitempty"`     // of a loop, at its own location
-	Undoable bool            `json:"undoable,omitempty"` // a completed step that carries a compensation
-	Undone   bool            `json:"undone,omitempty"`   // which has succeeded
+	// Tries are the last failed attempts of a step or a compensation, oldest first, also if it
+	// has succeeded since. Those before the number of the first one were left out.
+	Tries    []Attempt `json:"attempt_times,omitempty"`
+	Undoable bool      `json:"undoable,omitempty"` // a completed step that carries a compensation
+	Undone   bool      `json:"undone,omitempty"`   // which has succeeded
+}
+
+// Attempt is an attempt of a step, or of a compensation, that has failed.
+type Attempt struct {
+	Number  int       `json:"number"` // from 1
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended"`
+	Code    string    `json:"code,omitempty"`
+	Message string    `json:"message,omitempty"`
 }
 
 // Message is a message that a run has received.
@@ -58,6 +70,7 @@ func EntryOf(e *stet.HistoryEntry) *Entry {
 	if stet.Unreadable(e.Value().Bytes()) != nil {
 		return o // the value says what is missing
 	}
+	o.Tries = AttemptsOf(e)
 	messages, err := e.Messages()
 	for i := range messages {
 		m := &messages[i]
@@ -74,8 +87,20 @@ func EntryOf(e *stet.HistoryEntry) *Entry {
 	return o
 }
 
-// Edit edits values, messages, heartbeats and the texts of errors.
+// AttemptsOf returns the form of the failed attempts of an entry that was read with values.
+func AttemptsOf(e *stet.HistoryEntry) []Attempt {
+	var tries []Attempt
+	for _, f := range e.Failures {
+		tries = append(tries, Attempt{f.Number, f.Began, f.Ended, f.Code, f.Message})
+	}
+	return tries
+}
+
+// Edit edits values, messages, heartbeats and the texts of errors and failed attempts.
 func (o *Entry) Edit(e Editor) {
+	for i := range o.Tries {
+		e.text(&o.Tries[i].Message)
+	}
 	e.value(&o.Value)
 	for i := range o.Messages {
 		e.value(&o.Messages[i].Value)

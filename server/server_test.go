@@ -53,6 +53,15 @@ var (
 			return "", stet.Permanent(errors.New("secret card declined"))
 		})
 	})
+	// late has a step that succeeds at its third attempt.
+	late = stet.Define("late", func(ctx stet.Context, _ string) (string, error) {
+		return stet.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			if stet.Attempt(ctx) < 3 {
+				return "", errors.New("secret card declined")
+			}
+			return "secret paid", nil
+		}, stet.Retry{First: stet.None})
+	})
 )
 
 // identities are those that a test's credentials name.
@@ -81,7 +90,9 @@ func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	t.Helper()
 	s := memory.New()
 	t.Cleanup(func() { _ = s.Close() })
-	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{order, broken}, Logger: quiet()})
+	e, err := stet.New(t.Context(), stet.Config{
+		Store: s, Workflows: []stet.Definition{order, broken, late}, Logger: quiet(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +225,7 @@ func (w *world) refused(who, method, path string, body any, code string, headers
 // started starts a run and waits until it waits for its message, or has ended.
 func (w *world) started(workflow, id, input string) {
 	w.t.Helper()
-	definition := map[string]*stet.Workflow[string, string]{"order": order, "broken": broken}[workflow]
+	definition := map[string]*stet.Workflow[string, string]{"order": order, "broken": broken, "late": late}[workflow]
 	if _, err := definition.Start(w.t.Context(), w.engine, input, stet.ID(id)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -320,6 +331,38 @@ func TestValuesAreRedacted(t *testing.T) {
 		text, err := io.ReadAll(w.do("operator", "GET", path, nil).Body)
 		if err != nil || !bytes.Contains(text, []byte("secret")) {
 			t.Errorf("an operator does not see at %s: %v %s", path, err, text)
+		}
+	}
+}
+
+// TestFailedAttemptsOfStepsThatSucceeded are in a history with values and in one without; who
+// may not read values sees when they began and ended, and not why they failed.
+func TestFailedAttemptsOfStepsThatSucceeded(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("late", "l-1", "pear")
+	if _, err := w.engine.Runs().Wait(t.Context(), "l-1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"runs/l-1/history", "runs/l-1/history?at=charge", "runs/l-1/history?values=none"} {
+		for who, message := range map[string]string{"operator": "secret card declined", "viewer": "redacted"} {
+			var page api.History
+			w.get(who, path, &page)
+			if len(page.Entries) != 1 {
+				t.Fatalf("%s at %s: %d entries", who, path, len(page.Entries))
+			}
+			e := page.Entries[0]
+			if len(e.Tries) != 2 {
+				t.Fatalf("%s at %s: %+v", who, path, e)
+			}
+			for i, a := range e.Tries {
+				if a.Number != i+1 || a.Began.Before(e.Started) || a.Ended.Before(a.Began) ||
+					!strings.Contains(a.Message, message) {
+					t.Errorf("%s at %s: attempt %d is %+v", who, path, i+1, a)
+				}
+			}
+			if strings.HasSuffix(path, "none") && e.Value != nil && string(e.Value) != "null" {
+				t.Errorf("%s: the value is %s", path, e.Value)
+			}
 		}
 	}
 }

@@ -214,6 +214,12 @@ func (rc runCommands) tell(it *story, width int) error {
 			return err
 		}
 	}
+	if failed := tries(it.operations, width); len(failed.rows) > 0 {
+		fmt.Fprintln(rc.out)
+		if err := rc.print(failed); err != nil {
+			return err
+		}
+	}
 	if len(it.audit) > 0 {
 		fmt.Fprintln(rc.out)
 		if err := rc.print(acts(it.audit, width)); err != nil {

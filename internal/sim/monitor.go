@@ -253,10 +253,11 @@ func (m *monitor) turn(t *store.Turn) {
 			continue
 		}
 		p := place{t.Run, t.Incarnation, e.Loc}
-		by := executed.FindString(string(e.Value))
-		if by == "" {
+		bodies := executed.FindAllString(string(e.Value), -1)
+		if len(bodies) == 0 {
 			continue // it has no body of the plan
 		}
+		by := bodies[len(bodies)-1] // before it are the causes of failed attempts
 		if m.plan.Sealed {
 			m.violated("34: the result of %s is not encrypted", by)
 		}

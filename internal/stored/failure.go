@@ -52,6 +52,10 @@ type Failure struct {
 	Attempts int        `cbor:"7,keyasint,omitempty"`
 	Causes   []*Failure `cbor:"8,keyasint,omitempty"` // of a step: per attempt, oldest first
 	Rollback bool       `cbor:"9,keyasint,omitempty"` // of a step's attempt: it requests the undoing
+	// Began and Ended are when the attempt of a step did whose failure this is; 0: it is of no
+	// attempt that has begun.
+	Began store.Time `cbor:"10,keyasint,omitempty"`
+	Ended store.Time `cbor:"11,keyasint,omitempty"`
 }
 
 // Error returns the message.
@@ -78,9 +82,12 @@ func DecodeFailure(data []byte) (*Failure, error) {
 func (f *Failure) bounded(size int) *Failure { return f.within(&size, 0) }
 
 // AddCause adds the failure of an attempt to those of the former ones, and cuts it and
-// them so that they fit into the step's entry. The newest are kept.
-func AddCause(causes []*Failure, of *Failure) []*Failure {
-	if causes = append(causes, of.bounded(maxAttempt)); len(causes) > maxCauses {
+// them so that they fit into the step's entry. The newest are kept. began and ended are
+// when the attempt did; 0: it did not begin.
+func AddCause(causes []*Failure, of *Failure, began, ended store.Time) []*Failure {
+	of = of.bounded(maxAttempt)
+	of.Began, of.Ended = began, ended
+	if causes = append(causes, of); len(causes) > maxCauses {
 		causes = causes[1:]
 	}
 	return causes

@@ -121,6 +121,17 @@ func TestTxStep(t *testing.T) {
 	if n := rows(schema); n != 2 {
 		t.Errorf("%d rows are there", n)
 	}
+	entries, err := e.Runs().History(t.Context(), run.ID(), stet.HistoryQuery{Values: true, At: []string{"pgx", "sql"}})
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for i := range entries {
+		f := entries[i].Failures
+		if len(f) != 2 || f[0].Number != 1 || f[0].Message != "not yet" || f[1].Number != 2 || f[1].Code != "panic" ||
+			f[1].Began.Before(f[0].Ended) {
+			t.Errorf("the failed attempts of %s are %+v", entries[i].Location, f)
+		}
+	}
 }
 
 // TestTxStepWhoseBodyEndsTheTransaction fails at once, with a text that says so.

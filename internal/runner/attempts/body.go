@@ -32,6 +32,7 @@ type Body struct {
 	owes       bool
 	final      func(*stored.Failure) bool
 	from       store.Time // when the first attempt started; 0: this is the first
+	causes     []*stored.Failure
 }
 
 // Entry returns the record of the step's success as the run will write it, but
@@ -46,7 +47,8 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *sto
 	}
 	return store.Entry{
 		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt,
-		Owes: b.owes, Generation: b.generation, Started: started, Ended: ended, Value: value,
+		Owes: b.owes, Generation: b.generation, Started: started, Ended: ended,
+		Value: stored.WithTried(b.causes, value),
 	}, nil
 }
 

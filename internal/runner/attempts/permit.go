@@ -168,7 +168,7 @@ func (p *permits) late(o *step) {
 		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)}
 	o.returned = p.end(o)
 	o.until = p.s.j.Bound()
-	o.causes = stored.AddCause(o.causes, why)
+	o.causes = stored.AddCause(o.causes, why, 0, 0)
 	o.giveUp()
 }
 

@@ -224,13 +224,25 @@ func (o *step) Withdraw() {
 
 func (o *step) Outcome(e store.Entry) store.Entry {
 	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
-	if rec := o.recorded; rec != nil {
-		e.Attempt, e.Started, e.Ended = rec.Attempt, rec.Started, rec.Ended
+	switch rec := o.recorded; {
+	case rec != nil:
+		e.Attempt, e.Started, e.Ended, e.Value = rec.Attempt, rec.Started, rec.Ended, rec.Value
+	case o.Failure == nil:
+		e.Value = stored.WithTried(o.causes, o.Value)
 	}
 	if o.owes() && o.Failure == nil {
 		o.s.owner.Owe(&o.Op, o.spec.Undo)
 	}
 	return e
+}
+
+// Recall takes the value without the causes of failed attempts.
+func (o *step) Recall(value []byte) error {
+	_, value, err := stored.SplitTried(value)
+	if err != nil {
+		return err
+	}
+	return o.Op.Recall(value)
 }
 
 // owes reports whether the step carries a compensation.
@@ -242,7 +254,8 @@ func (o *step) Postpone() {
 		return // its entry is in the store
 	}
 	e := store.Entry{
-		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(), Value: o.Value,
+		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(),
+		Value: stored.WithTried(o.causes, o.Value),
 	}
 	if o.Failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
@@ -336,7 +349,10 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 		o.HandOver()
 		return
 	}
-	o.causes = stored.AddCause(o.causes, result.Failure)
+	if result.Never {
+		result.Started, result.Ended = 0, 0
+	}
+	o.causes = stored.AddCause(o.causes, result.Failure, result.Started, result.Ended)
 	next := s.j.Bound().Add(max(o.delay(), result.After))
 	if result.Final || o.Refused && !o.unsure || o.usedUp(next) {
 		o.Is.(attempted).giveUp()

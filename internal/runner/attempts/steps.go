@@ -229,7 +229,7 @@ func (o *step) body() Body {
 		ID: o.ID, Location: o.Loc, Attempt: o.attempt + 1, Func: o.spec.Func,
 		Timeout: o.spec.Policy.Timeout, Detail: o.detail,
 		Kind: o.spec.Kind, Limit: o.spec.Limit, steps: o.s, generation: o.Generation, born: o.Born,
-		kind: o.Kind, owes: o.owes(), from: o.from,
+		kind: o.Kind, owes: o.owes(), from: o.from, causes: o.causes,
 		final: o.spec.Policy.Final, Resumed: journal.Resumed(o.J),
 	}
 	if o.permit != nil {

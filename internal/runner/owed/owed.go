@@ -133,7 +133,11 @@ func (d *Effect) Value(fetch func(loc string) ([]byte, error)) ([]byte, error) {
 		return d.value, nil
 	}
 	value, err := fetch(string(d.Loc))
-	if err != nil || d.kind != store.KindChild {
+	if err != nil {
+		return value, err
+	}
+	if d.kind != store.KindChild {
+		_, value, err = stored.SplitTried(value)
 		return value, err
 	}
 	link, err := stored.DecodeLink(store.Done, value)

@@ -191,5 +191,12 @@ func (v *View) History(ctx context.Context, runID string, q stet.HistoryQuery) (
 			entries[i].Edit(e)
 		}
 	}
-	return entries, nil
+	if q.Values {
+		return entries, nil
+	}
+	return entries, fillTries(ctx, v.engine, runID, entries, func(o *api.Entry) {
+		if edited {
+			o.Edit(e)
+		}
+	})
 }

@@ -272,6 +272,7 @@ function Operation(p: {
           {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} /> (attempt {(e.attempts ?? 0) + 1})</span></p>}
           {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
           {e.error && <FailureView failure={e.error} />}
+          {e.state === "done" && <Tries entry={e} />}
           <Facts of={[
             ["began", <When time={e.started} />], ["ended", e.ended && <When time={e.ended} />],
             ["took", e.started && took(e.started, e.ended)], ["order", e.number], ["run", e.run && <RunLink id={e.run} />],
@@ -287,6 +288,22 @@ function Operation(p: {
           {error !== undefined && error !== null && <Trouble error={error} retry={load} />}
         </>
       )}
+    </section>
+  );
+}
+
+/** The attempts that failed before the operation succeeded. */
+function Tries({ entry }: { entry: Entry }) {
+  const tries = entry.attempt_times ?? [];
+  if (!tries.length) return null;
+  const out = tries[0]!.number - 1;
+  return (
+    <section aria-label="Failed attempts">
+      <h3>failed attempts</h3>
+      {out > 0 && <p class="dim">{plural(out, "earlier one")} left out</p>}
+      {tries.map((a) => (
+        <p key={a.number}>{a.number}. <When time={a.began} /> <span class="dim">took {took(a.began, a.ended)}</span> <span>{a.message || a.code}</span></p>
+      ))}
     </section>
   );
 }

@@ -198,10 +198,12 @@ function Bars({ n, scale, view }: { n: Node; scale: Scale; view: [number, number
     const works = busy(e);
     const start = Date.parse(e.started ?? ""), end = e.state === "open" ? (e.wake ? Math.min(Date.parse(e.wake), now()) : now()) : Date.parse(e.ended ?? "");
     if (works.length > 1 || e.state === "open") bar(start, end, "pause", "p", "pause before the next attempt");
+    const tries = e.attempt_times ?? [], first = tries[0]?.number ?? 1;
     works.forEach(([a, b], i) => {
       const last = i === works.length - 1;
       const kind = !last || e.state === "failed" || (e.state === "open" && !e.executing) ? "is-failed" : e.state === "open" ? "is-running" : "is-" + stateColour(e.state);
-      bar(a, b, kind + (e.state === "failed" && last ? " end" : ""), "a" + i, `attempt ${i + 1}: ${span(b - a)}`);
+      bar(a, b, kind + (e.state === "failed" && last ? " end" : ""), "a" + i,
+        `attempt ${first + i}: ${span(b - a)}` + (tries[i]?.message ? ", " + tries[i]!.message : ""));
     });
   } else if (waits(e)) bar(n.from, now(), "wait is-suspended", "w");
   else if (e.state === "withdrawn") bar(Date.parse(e.started ?? ""), Date.parse(e.ended ?? e.started ?? ""), "withdrawn", "w");

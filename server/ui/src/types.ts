@@ -65,8 +65,11 @@ export interface Tally {
 }
 
 export interface Attempt {
+  number: number;
   began?: string;
   ended?: string;
+  code?: string;
+  message?: string;
 }
 
 export interface Entry {
