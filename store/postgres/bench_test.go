@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
@@ -56,4 +57,37 @@ func BenchmarkCommit(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*turns), "µs/turn")
 		})
 	}
+}
+
+// BenchmarkSweep deletes ended runs of ten steps with a server that is 1 ms away.
+func BenchmarkSweep(b *testing.B) {
+	server := servers.NewPostgres(b)
+	s := open(b, server.TCP(distant(b, server.Addr(), time.Millisecond)))
+	n := takeAll(b, s, "n")
+	const runs = 1000
+	db := application(b, server.DSN())
+	req := store.SweepRequest{Leases: n.leases, Rules: []store.Retention{{Workflow: "w", Status: store.Succeeded}}}
+	for b.Loop() {
+		b.StopTimer()
+		if _, err := db.Exec(b.Context(), fmt.Sprintf(`WITH r AS (
+			INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, seed, created, ended)
+			SELECT gen_random_uuid(), '%s', %d, 'w', 4, 0, '0123456789abcdef', 1, 1 FROM generate_series(1, %d)
+			RETURNING run_no)
+			INSERT INTO stet.entries (run_no, seq, born, at, wake, started, ended, incarnation, attempt, generation, size,
+				kind, state, owes, loc, val)
+			SELECT run_no, i, 1, 1, 0, 1, 1, 0, 1, 0, 3, 1, 2, false, i::text::bytea, 'abc'
+			FROM r, generate_series(1, 10) AS i`, shard.Group, shard.Slot, runs)); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		req.From = store.SweepPlace{}
+		for gone, done := 0, false; !done || gone < runs; {
+			got, err := s.Sweep(b.Context(), req)
+			if err != nil || done && got.Runs == 0 {
+				b.Fatalf("%d runs were deleted: %v", gone, err)
+			}
+			gone, done, req.From = gone+got.Runs, got.Done, got.Next
+		}
+	}
+	b.ReportMetric(float64(b.N*runs)/b.Elapsed().Seconds(), "runs/s")
 }

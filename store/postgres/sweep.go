@@ -2,7 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
@@ -43,6 +47,83 @@ func (r sweepRows) Current(leases []store.Lease) (map[store.Shard]bool, error) {
 
 // BeforeDelete implements sqlstore.SweepRows.
 func (r sweepRows) BeforeDelete() error { return nil }
+
+const (
+	// idleRuns locks runs, and gives those that are idle, with their tags.
+	idleRuns = `SELECT run_no, tags FROM stet.runs WHERE run_no=ANY($1::bigint[]) AND ready={idle}
+		ORDER BY run_no FOR UPDATE`
+	// sizesOfRuns gives how many rows runs have besides their own.
+	sizesOfRuns = `SELECT q.run, (SELECT count(*) FROM stet.entries x WHERE x.run_no=q.run)+
+			(SELECT count(*) FROM stet.inbox x WHERE x.run_no=q.run)+
+			(SELECT count(*) FROM stet.streams x WHERE x.run_no=q.run)+
+			(SELECT count(*) FROM stet.feeds x WHERE x.run_no=q.run)+
+			(SELECT count(*) FROM stet.audit x WHERE x.run_no=q.run)
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS q(run, place) ORDER BY q.place`
+	deleteTags = `DELETE FROM stet.tags t USING (SELECT t.ctid AS at
+			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS q(key, value, run),
+			LATERAL (SELECT ctid FROM stet.tags t WHERE t.key=q.key AND t.value=q.value AND t.tagged=q.run OFFSET 0) t
+			) q WHERE t.ctid=q.at`
+)
+
+// tablesOfRuns are those with rows of runs, that of the runs last.
+var tablesOfRuns = []string{"entries", "inbox", "streams", "feeds", "audit", "runs"}
+
+// DeleteRuns implements sqlstore.SweepRows.
+func (r sweepRows) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, err error) {
+	tags := map[int64][]store.Pair{}
+	idle := map[int64]bool{}
+	err = r.t.each(idleRuns, []any{runs}, func(scan func(...any) error) error {
+		var no int64
+		var stored []byte
+		err := scan(&no, &stored)
+		if err == nil { // one whose tags cannot be read is deleted alone
+			if tags[no], err = sqlstore.DecodeTags(stored); errors.Is(err, store.ErrDamaged) {
+				return nil
+			}
+		}
+		idle[no] = true
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	runs = slices.DeleteFunc(slices.Clone(runs), func(no int64) bool { return !idle[no] })
+	left, full := int64(limit), false
+	err = r.t.each(sizesOfRuns, []any{runs}, func(scan func(...any) error) error {
+		var no, size int64
+		err := scan(&no, &size)
+		if full = full || size+1 > left; !full {
+			gone, left = append(gone, no), left-size-1
+		}
+		return err
+	})
+	if err != nil || len(gone) == 0 {
+		return nil, 0, err
+	}
+	batch := &pgx.Batch{}
+	var keys, texts []string
+	var tagged []int64
+	for _, no := range gone {
+		for _, tag := range tags[no] {
+			keys, texts, tagged = append(keys, tag.Key), append(texts, tag.Value), append(tagged, no)
+		}
+	}
+	for _, table := range tablesOfRuns {
+		batch.Queue(r.t.s.sql("DELETE FROM stet."+table+" WHERE run_no=ANY($1::bigint[])"), gone)
+	}
+	if len(tagged) > 0 {
+		batch.Queue(r.t.s.sql(deleteTags), keys, texts, tagged)
+	}
+	results := r.t.conn.SendBatch(r.t.ctx, batch)
+	for range tablesOfRuns {
+		var tag pgconn.CommandTag
+		if tag, err = results.Exec(); err != nil {
+			break
+		}
+		rows += tag.RowsAffected()
+	}
+	return gone, rows, errors.Join(err, results.Close())
+}
 
 // DeleteItems implements sqlstore.SweepRows.
 func (r sweepRows) DeleteItems(nos []int64) (int64, error) {

@@ -71,6 +71,11 @@ func (r *sweepRows) Current(leases []store.Lease) (map[store.Shard]bool, error) 
 	return current, nil
 }
 
+// DeleteRuns implements sqlstore.SweepRows. A statement costs little more than its rows here.
+func (r *sweepRows) DeleteRuns([]int64, int) (gone []int64, rows int64, err error) {
+	return nil, 0, nil
+}
+
 // DeleteItems implements sqlstore.SweepRows.
 func (r *sweepRows) DeleteItems(nos []int64) (int64, error) {
 	text, err := json.Marshal(nos)

@@ -22,6 +22,10 @@ type SweepRows interface {
 	Current(leases []store.Lease) (map[store.Shard]bool, error)
 	// BeforeDelete is called before rows are deleted for the first time.
 	BeforeDelete() error
+	// DeleteRuns deletes the first runs of a list, as many as have limit rows in all, unless
+	// they are not idle any more, and returns which are gone, and how many rows they had. It
+	// deletes none if the store gains nothing by it.
+	DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, err error)
 	// DeleteItems deletes items and returns how many there were.
 	DeleteItems(nos []int64) (int64, error)
 }
@@ -148,13 +152,17 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		gone, err := w.together(list)
+		if err != nil {
+			return false, err
+		}
 		for _, r := range list {
-			if r.free {
+			if r.free && !gone[r.no] {
 				if r.free, err = w.Rows.Lock(r.no); err != nil {
 					return false, err
 				}
 			}
-			if r.free {
+			if r.free && !gone[r.no] {
 				if gone, err := w.run(r.no); err != nil || !gone {
 					return false, err
 				}
@@ -170,6 +178,30 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 	}
 	w.Result.Next = store.SweepPlace{Stage: 1, Rule: len(rules)}
 	return true, nil
+}
+
+// together deletes runs that can be deleted together.
+func (w *Sweep) together(list []endedRun) (map[int64]bool, error) {
+	var free []int64
+	for _, r := range list {
+		if r.free {
+			free = append(free, r.no)
+		}
+	}
+	if len(free) < 2 || w.left == 0 {
+		return nil, nil
+	}
+	if err := w.beforeDelete(); err != nil {
+		return nil, err
+	}
+	nos, rows, err := w.Rows.DeleteRuns(free, w.left)
+	w.count(rows)
+	w.Result.Runs += len(nos)
+	gone := make(map[int64]bool, len(nos))
+	for _, no := range nos {
+		gone[no] = true
+	}
+	return gone, err
 }
 
 // endedOf returns the next runs that the place's rule is for; after the rules, those with a

@@ -19,6 +19,8 @@ type script struct {
 	queries map[string][][]any // rows
 	deletes map[string]int64   // rows that there are
 	log     []string
+	// together: DeleteRuns deletes runs, of three rows each
+	together bool
 }
 
 func (s *script) Exec(text string, args ...any) (int64, error) {
@@ -82,6 +84,16 @@ func (s *script) BeforeDelete() error {
 	return nil
 }
 
+func (s *script) DeleteRuns(runs []int64, _ int) ([]int64, int64, error) {
+	var gone []int64
+	for _, no := range runs {
+		if s.together && !slices.Contains(s.claimed, no) {
+			gone = append(gone, no)
+		}
+	}
+	return gone, 3 * int64(len(gone)), nil
+}
+
 func (s *script) DeleteItems(nos []int64) (int64, error) {
 	s.log = append(s.log, fmt.Sprint("delete items ", nos))
 	return int64(len(nos)), nil
@@ -135,6 +147,18 @@ func TestASweepDeletesARunWithAllItsRows(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantLog, s.log); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestASweepDeletesRunsTogether: the one that was claimed meanwhile stays.
+func TestASweepDeletesRunsTogether(t *testing.T) {
+	s := &script{together: true, claimed: []int64{8}, queries: map[string][][]any{endedQuery: {
+		{7, 10, "ours", 0, true}, {8, 11, "ours", 0, true}, {9, 12, "ours", 0, true}, {10, 12, "other", 0, true}}}}
+	if got := act(t, s, store.SweepRequest{}); got.Rows != 6 || got.Runs != 2 || !got.Done {
+		t.Errorf("got %+v", got)
+	}
+	if want := []string{"before"}; !slices.Equal(s.log, want) {
+		t.Errorf("expected %q, got %q", want, s.log)
 	}
 }
 
