@@ -32,6 +32,17 @@ lives and may ask for its end, or somebody has asked something of it.`,
 			if err := checkWho(cmd, act.By); err != nil {
 				return err
 			}
+			if c, err := cc.client(); c != nil || err != nil {
+				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					return cc.eachBy(cmd.Context(), c, &t, func(ctx context.Context, id string) error {
+						_, err := c.Delete(ctx, id, api.Act{Reason: act.Why, Children: act.Children})
+						if errors.Is(err, stet.ErrNotFound) && len(t.ids) == 0 {
+							return nil // it went with its parent
+						}
+						return err
+					})
+				})
+			}
 			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				if dryRun {
 					return cc.deletable(cmd.Context(), e, &t, act.Children)

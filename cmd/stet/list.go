@@ -37,6 +37,9 @@ func (rc runCommands) listCommand() *cobra.Command {
 			for _, key := range slices.Sorted(maps.Keys(tags)) {
 				q.Tags = append(q.Tags, store.Pair{Key: key, Value: tags[key]})
 			}
+			if c, err := rc.client(); c != nil || err != nil {
+				return orBy(err, func() error { return rc.listBy(cmd.Context(), c, q) })
+			}
 			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				if err := q.resolve(cmd.Context(), e); err != nil {
 					return err
@@ -211,6 +214,9 @@ func (rc runCommands) countCommand() *cobra.Command {
 			}
 			if err != nil {
 				return err
+			}
+			if c, err := rc.client(); c != nil || err != nil {
+				return orBy(err, func() error { return rc.countBy(cmd.Context(), c, q) })
 			}
 			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				if err := q.resolve(cmd.Context(), e); err != nil {

@@ -53,6 +53,13 @@ with --query instead of RUN the message goes to all live runs that match.`,
 			if cmd.Flags().Changed("expires-in") {
 				options = append(options, stet.ExpiresIn(expires))
 			}
+			if c, err := mc.client(); c != nil || err != nil {
+				return orBy(err, func() error {
+					return mc.eachBy(cmd.Context(), c, &t, func(ctx context.Context, id string) error {
+						return c.Send(ctx, id, args[0], key, api.Send{Value: value, ExpiresInMS: expires.Milliseconds()})
+					})
+				})
+			}
 			message := stet.Message[json.RawMessage](args[0])
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return mc.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
@@ -94,6 +101,9 @@ func (mc messageCommands) resolveCommand() *cobra.Command {
 			value, err := mc.jsonArgument(args, 1)
 			if err != nil {
 				return err
+			}
+			if c, err := mc.client(); c != nil || err != nil {
+				return orBy(err, func() error { return hintToken(c.Resolve(cmd.Context(), args[0], value)) })
 			}
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return hintToken(e.Resolve(cmd.Context(), args[0], value))
@@ -151,6 +161,9 @@ func (mc messageCommands) rejectCommand() *cobra.Command {
 		Short: "assign a failure to a promise",
 		Args:  exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c, err := mc.client(); c != nil || err != nil {
+				return orBy(err, func() error { return hintToken(c.Reject(cmd.Context(), args[0], message)) })
+			}
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return hintToken(e.Reject(cmd.Context(), args[0], errors.New(message)))
 			})

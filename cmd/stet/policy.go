@@ -60,6 +60,25 @@ func (f *policyFlags) options() (options []policyOption, err error) {
 	return options, nil
 }
 
+// policy is what the options make, for those who take it in one piece.
+func (f *policyFlags) policy() (p stet.RunPolicy, err error) {
+	p = stet.RunPolicy{MaxRunTime: f.maxRun, MaxSuspension: f.maxWait}
+	if f.keep != "" {
+		keep, err := parseKeep(f.keep)
+		if err != nil {
+			return p, usage(err)
+		}
+		p.Retention = stet.KeepFor(keep)
+	}
+	if f.stall {
+		p.OnFailure = stet.StallOnFailure
+	}
+	if f.failBugs {
+		p.OnBug = stet.FailOnBug
+	}
+	return p, nil
+}
+
 func parseKeep(text string) (time.Duration, error) {
 	switch text {
 	case "none":

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/store"
 )
 
@@ -39,6 +41,9 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 	}
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Rewind(ctx, id, before, v.act())
+	}
+	v.askBy = func(ctx context.Context, c *client.Client, id string, act api.Act) (bool, error) {
+		return c.Rewind(ctx, id, api.Rewind{Act: act, Before: before}, v.byServer())
 	}
 	v.takesUp, v.preview = true, previewOf(store.ItemRewind, &before)
 	cmd := v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
@@ -84,12 +89,27 @@ read from standard input; with --query it is done for all runs that match.`,
 				}
 				ids = append(ids, stet.ID(id))
 			}
+			if c, err := cc.client(); c != nil || err != nil {
+				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					chosen, err := cc.chooseBy(cmd.Context(), c, &t)
+					if err != nil {
+						return err
+					}
+					return cc.forks(&t, chosen, func(run string) (string, error) {
+						return c.Fork(cmd.Context(), run, "", api.Fork{Reason: reason, Before: before, ID: id})
+					})
+				})
+			}
 			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				if dryRun {
 					return cc.previews(cmd.Context(), e, &t, previewOfFork(before))
 				}
-				return cc.forks(cmd.Context(), e, &t, func(ctx context.Context, run string) (string, error) {
-					return e.Runs().Fork(ctx, run, before, stet.Act{By: who, Why: reason}, ids...)
+				chosen, err := cc.choose(cmd.Context(), e, &t)
+				if err != nil {
+					return err
+				}
+				return cc.forks(&t, chosen, func(run string) (string, error) {
+					return e.Runs().Fork(cmd.Context(), run, before, stet.Act{By: who, Why: reason}, ids...)
 				})
 			})
 		},
@@ -118,16 +138,10 @@ func previewOfFork(before string) func(*stet.Engine, context.Context, string) (*
 }
 
 // forks forks the chosen runs and prints the IDs of the new ones.
-func (cc controlCommands) forks(
-	ctx context.Context, e *stet.Engine, t *target, fork func(context.Context, string) (string, error),
-) error {
-	ids, err := cc.choose(ctx, e, t)
-	if err != nil {
-		return err
-	}
+func (cc controlCommands) forks(t *target, ids []string, fork func(string) (string, error)) error {
 	var problems []error
 	for _, id := range ids {
-		made, err := fork(ctx, id)
+		made, err := fork(id)
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -170,6 +184,13 @@ text. The run must have ended, be stalled or paused.`,
 			return e.Runs().EditFailure(ctx, id, step, errors.New(failure), v.act())
 		}
 		return e.Runs().EditResult(ctx, id, step, value, v.act())
+	}
+	v.askBy = func(ctx context.Context, c *client.Client, id string, act api.Act) (bool, error) {
+		edit := api.Edit{Act: act, Step: step, Result: value}
+		if value == nil {
+			edit.Error = &failure
+		}
+		return c.Edit(ctx, id, edit, v.byServer())
 	}
 	v.takesUp, v.preview = true, previewOf(store.ItemEdit, &step)
 	cmd := v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)

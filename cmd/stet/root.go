@@ -18,6 +18,7 @@ type app struct {
 	arguments
 	printer
 	opener
+	remote
 }
 
 const long = `stet inspects and controls the workflows in a store.
@@ -27,6 +28,10 @@ The store is an SQLite file, a Postgres database or a Redis server, given with
 An application may work on it at the same time. If none does, stet itself carries
 out what needs no code: it terminates, pauses and resumes runs, cancels a run that
 has never run or is paused, and retries, rewinds and edits one that is stopped.
+
+Many commands work by a server too: --server URL or STET_SERVER names what stet serve
+or an application serves, --token or STET_TOKEN gives an access token. What needs the
+store itself says so.
 
 Data goes to standard output in the form of --output: a table for people, JSON
 with one value per line, or the IDs of runs alone. Everything else goes to standard
@@ -121,13 +126,16 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 			}
 			return usage(fmt.Errorf("expected a command, found %q%s; stet help lists them", args[0], suggestion(cmd, args[0])))
 		},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkForm() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.Join(a.checkForm(), a.checkPlace(cmd))
+		},
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"),
 		"the store: an SQLite `file` or the URL of a Postgres database or Redis server; default: $STET_DB")
 	flags.Lookup("db").DefValue = "" // of the environment; the text says so
+	a.remoteFlags(root)
 	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(a.commands()...)

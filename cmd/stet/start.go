@@ -41,6 +41,9 @@ run begins when an application with its code works on the store.`,
 			if err != nil {
 				return err
 			}
+			if c, err := rc.client(); c != nil || err != nil {
+				return orBy(err, func() error { return rc.startBy(cmd.Context(), c, args[0], input, &f) })
+			}
 			return rc.start(cmd.Context(), args[0], input, &f)
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/store"
 )
 
@@ -103,6 +104,24 @@ func (a *app) each(
 	if err != nil {
 		return err
 	}
+	return a.eachOf(ctx, ids, t, fn)
+}
+
+// eachBy is each by a server.
+func (a *app) eachBy(
+	ctx context.Context, c *client.Client, t *target, fn func(ctx context.Context, id string) error,
+) error {
+	ids, err := a.chooseBy(ctx, c, t)
+	if err != nil {
+		return err
+	}
+	return a.eachOf(ctx, ids, t, fn)
+}
+
+// eachOf acts on the chosen runs, some at the same time.
+func (a *app) eachOf(
+	ctx context.Context, ids []string, t *target, fn func(ctx context.Context, id string) error,
+) error {
 	bar := newProgress(a.err, sizeOf(a.err).width, t.verb, len(ids))
 	results := make([]error, len(ids))
 	room := make(chan struct{}, atOnce)

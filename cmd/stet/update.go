@@ -44,6 +44,9 @@ without an answer.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
+			if c, err := mc.client(); c != nil || err != nil {
+				return orBy(err, func() error { return mc.updateBy(ctx, c, args, key, value) })
+			}
 			err = mc.with(ctx, func(e *stet.Engine, _ store.Store) error {
 				return mc.update(ctx, e, args[0], args[1], value, options)
 			})

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/store"
 )
 
@@ -82,6 +84,9 @@ type verb struct {
 	name, short, about string
 	fits               func(*stet.RunInfo) bool // which runs of a query it is for
 	ask                func(e *stet.Engine, ctx context.Context, id string) (bool, error)
+
+	// askBy is ask by a server; nil: the verb has no arguments of its own.
+	askBy func(ctx context.Context, c *client.Client, id string, act api.Act) (bool, error)
 
 	reason   string
 	who      string
@@ -208,6 +213,11 @@ stand until an application comes.`,
 			}
 			if err := checkWho(cmd, v.who); err != nil {
 				return err
+			}
+			if c, err := a.client(); c != nil || err != nil {
+				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					return a.eachBy(cmd.Context(), c, &t, func(ctx context.Context, id string) error { return v.doBy(ctx, c, id) })
+				})
 			}
 			if v.dryRun {
 				return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {

@@ -32,14 +32,22 @@ succeeded.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			err = rc.with(ctx, func(e *stet.Engine, _ store.Store) error {
+			all := func(one func(id string) error) error {
 				var problems []error
 				for _, id := range ids {
-					if err := rc.wait(ctx, e, id); err != nil {
+					if err := one(id); err != nil {
 						problems = append(problems, err)
 					}
 				}
 				return joinRuns(problems)
+			}
+			if c, err := rc.client(); c != nil || err != nil {
+				return orBy(err, func() error {
+					return all(func(id string) error { return rc.waitBy(ctx, c, id) })
+				})
+			}
+			err = rc.with(ctx, func(e *stet.Engine, _ store.Store) error {
+				return all(func(id string) error { return rc.wait(ctx, e, id) })
 			})
 			return inTime(err, "the store has not been read in time")
 		},

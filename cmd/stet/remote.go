@@ -1,0 +1,402 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
+	"github.com/stet-run/stet/store"
+)
+
+// remote is the server that --server names, in place of a store.
+type remote struct{ server, token string }
+
+// remoteForms are the commands that a server carries out, too.
+var remoteForms = map[string]bool{
+	"start": true, "ls": true, "count": true, "wait": true, "send": true, "update": true, "resolve": true, "reject": true,
+	"cancel": true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
+	"edit": true, "fork": true, "rm": true,
+}
+
+// Why a command needs the store itself.
+const (
+	needsFile   = "it works on the store's file or with the database's rights"
+	needsCode   = "it executes code, or reads all that is stored of runs"
+	notByServer = "it reads the store itself; the HTTP API and the dashboard have the same"
+)
+
+// localForms are the commands that a server does not carry out, with the reason; "" is for
+// those that need neither.
+var localForms = map[string]string{
+	"doctor": needsFile, "migrate": needsFile, "backup": needsFile, "confirm-failover": needsFile, "serve": needsFile,
+	"bench": needsFile, "torture": needsFile, "check": needsCode, "export": needsCode, "version": "",
+	"show": notByServer, "tree": notByServer, "watch": notByServer, "tail": notByServer, "promises": notByServer,
+	"publish": notByServer, "topics": notByServer, "deletions": notByServer, "deadletters": notByServer,
+	"schedule": notByServer, "queue": notByServer, "nodes": notByServer, "token": notByServer,
+}
+
+// subject returns the name of the command below stet that a command is or belongs to.
+func subject(cmd *cobra.Command) string {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd.Name()
+}
+
+// checkPlace decides between --db and --server: a flag is stronger than the environment.
+func (a *app) checkPlace(cmd *cobra.Command) error {
+	byServer, byDB := cmd.Flags().Changed("server"), cmd.Flags().Changed("db")
+	name := subject(cmd)
+	reason, local := localForms[name]
+	switch {
+	case byServer && byDB:
+		return usage(errors.New("expected one of --db and --server, found both"))
+	case byServer:
+		a.db = ""
+	case byDB:
+		a.server = ""
+	}
+	switch {
+	case a.server == "" || !local && !remoteForms[name] || local && reason == "":
+		return nil
+	case local && !byServer && a.db != "":
+		a.server = "" // STET_SERVER is for the others
+		return nil
+	case local:
+		return usage(fmt.Errorf("stet %s does not work by a server: %s: expected --db, found --server", name, reason))
+	case a.db != "":
+		return usage(errors.New("expected one of STET_DB and STET_SERVER, found both: choose with --db or --server"))
+	}
+	return nil
+}
+
+// client returns the client of the server; nil: the command works on a store.
+func (a *app) client() (*client.Client, error) {
+	if a.server == "" {
+		return nil, nil
+	}
+	c, err := client.New(a.server, client.Options{Token: a.token})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return c, nil
+}
+
+// orBy returns an error, or does what a server is for.
+func orBy(err error, fn func() error) error {
+	if err != nil {
+		return err
+	}
+	return fn()
+}
+
+// remoteFlags adds --server and --token.
+func (a *app) remoteFlags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.server, "server", os.Getenv("STET_SERVER"),
+		"in place of --db: the `URL` of what stet serve, or an application, serves; default: $STET_SERVER")
+	flags.Lookup("server").DefValue = "" // of the environment; the text says so
+	flags.StringVar(&a.token, "token", os.Getenv("STET_TOKEN"),
+		"access `token` for --server; other users of this machine may see it here; default: $STET_TOKEN")
+	flags.Lookup("token").DefValue = ""
+}
+
+// refuseFlags refuses flags that have no meaning for a server.
+func refuseFlags(cmd *cobra.Command, why string, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return usage(fmt.Errorf("--%s does not work by a server: %s", name, why))
+		}
+	}
+	return nil
+}
+
+// refuseLocal refuses what only the store itself can be asked for.
+func refuseLocal(cmd *cobra.Command) error {
+	return errors.Join(refuseFlags(cmd, "the server knows who calls", "by"),
+		refuseFlags(cmd, "the dashboard shows it; or give --db", "dry-run"))
+}
+
+// infoOf returns what the choice of runs needs to know of a run.
+func infoOf(r *api.Run) *stet.RunInfo {
+	info := &stet.RunInfo{ID: r.ID, Number: r.Number, Workflow: r.Workflow, Status: r.Status, Reason: r.Reason,
+		WaitsFor: r.WaitsFor}
+	if f, err := store.ParseFilter("mark=" + r.Marks); err == nil { // of a later server there may be others
+		info.Marks = f.Marks
+	}
+	return info
+}
+
+// resolveBy is resolve by a server. What a server does not answer is refused.
+func (q *question) resolveBy(ctx context.Context, c *client.Client) error {
+	if q.parent != "" {
+		return usage(errors.New("parent= does not work by a server: expected --db"))
+	}
+	if q.waits == "topic" {
+		return usage(errors.New("waits=topic: does not work by a server: expected --db"))
+	}
+	if q.waits != "" && len(q.Statuses) == 0 {
+		q.Statuses = []store.Status{store.Suspended}
+	}
+	return nil
+}
+
+// pageRuns is how many runs are asked for at once.
+const pageRuns = 1000
+
+// eachRunBy calls fn for the runs that match, the newest first, until it returns false.
+func eachRunBy(ctx context.Context, c *client.Client, q *question, size int, fn func(*api.Run) (bool, error)) (
+	next string, err error,
+) {
+	filter, page := q.Filter, client.Page{Cursor: q.Cursor, Limit: min(size, pageRuns)}
+	filter.Limit, filter.Cursor = 0, ""
+	for {
+		runs, err := c.Runs(ctx, filter.String(), page)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range runs.Runs {
+			if more, err := fn(r); err != nil || !more {
+				return runs.Next, err
+			}
+		}
+		if page.Cursor = runs.Next; page.Cursor == "" {
+			return "", nil
+		}
+	}
+}
+
+// chooseBy is choose by a server.
+func (a *app) chooseBy(ctx context.Context, c *client.Client, t *target) ([]string, error) {
+	if len(t.ids) > 0 {
+		return a.runIDs(t.ids)
+	}
+	if t.query == "" {
+		return nil, usage(errors.New("--query: expected a filter, found an empty one; id=* is all runs"))
+	}
+	q, err := parseQuestion(nil, t.query)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.resolveBy(ctx, c); err != nil {
+		return nil, err
+	}
+	var ids []string
+	_, err = eachRunBy(ctx, c, q, pageRuns, func(r *api.Run) (bool, error) {
+		if info := infoOf(r); q.fits(info) && t.fits(info) {
+			ids = append(ids, r.ID)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !t.yes {
+		return nil, usage(fmt.Errorf("--query finds %d runs: add --yes to %s them", len(ids), t.verb))
+	}
+	return ids, nil
+}
+
+// byServer is how long a server waits for a decision: a minute at most.
+func (v *verb) byServer() time.Duration { return min(v.timeout, time.Minute) }
+
+// doBy makes the request by a server and waits for the decision.
+func (v *verb) doBy(ctx context.Context, c *client.Client, id string) error {
+	act := api.Act{Reason: v.reason, Children: v.children, AnyBuild: v.anyBuild}
+	ask := v.askBy
+	if ask == nil {
+		ask = func(ctx context.Context, c *client.Client, id string, act api.Act) (bool, error) {
+			return c.Act(ctx, v.name, id, act, v.byServer())
+		}
+	}
+	done, err := ask(ctx, c, id, act)
+	if err == nil && !done {
+		return hintedError{fmt.Errorf("%s run %q: nobody has decided within %s", v.name, id, v.byServer()),
+			"the request stands until an application with the code works on the store"}
+	}
+	return err
+}
+
+// startBy starts a run by a server.
+func (rc runCommands) startBy(
+	ctx context.Context, c *client.Client, workflow string, input json.RawMessage, f *startFlags,
+) error {
+	if f.force {
+		return usage(errors.New("--force does not work by a server: expected --db"))
+	}
+	if _, err := f.options(); err != nil {
+		return err
+	}
+	policy, err := f.policy.policy()
+	if err != nil {
+		return err
+	}
+	s := api.Start{
+		Workflow: workflow, Input: input, ID: f.id, AfterMS: f.in.Milliseconds(), Existing: f.existing,
+		Tags: f.tags, Headers: f.headers, Policy: api.PolicyOf(policy),
+	}
+	if f.at != "" {
+		if s.At, err = time.Parse(time.RFC3339, f.at); err != nil {
+			return err
+		}
+	}
+	if f.queue.Name != "" {
+		s.Queue = &api.QueuePlace{Name: f.queue.Name, Key: f.queue.Key, Priority: f.queue.Priority}
+	}
+	for _, text := range f.messages {
+		name, value, _ := strings.Cut(text, "=")
+		s.Messages = append(s.Messages, api.FirstMsg{Name: name, Value: json.RawMessage(cmp.Or(value, "null"))})
+	}
+	id, err := c.Start(ctx, "", s)
+	switch {
+	case err != nil:
+		return err
+	case f.wait:
+		return rc.waitBy(ctx, c, id)
+	case rc.output == formJSON:
+		return rc.json(map[string]string{"id": id})
+	}
+	return rc.id(id)
+}
+
+// waitBy waits for the end of a run by a server, and prints its result.
+func (rc runCommands) waitBy(ctx context.Context, c *client.Client, id string) error {
+	run, err := c.Wait(ctx, id)
+	if err != nil {
+		return inTime(err, fmt.Sprintf("run %q has not ended in time", id))
+	}
+	switch {
+	case rc.output == formJSON:
+		err = rc.json(run)
+	case rc.output == formIDs:
+		err = rc.id(run.ID)
+	case run.Status == store.Succeeded:
+		result := run.Output
+		if result == nil {
+			result = []byte("null")
+		}
+		err = rc.printer.value(result)
+	}
+	if err == nil && run.Status != store.Succeeded {
+		why := run.Reason
+		if run.Error != nil {
+			why = run.Error.Message
+		}
+		err = unsuccessfulError{fmt.Errorf("run %q is %s: %s", run.ID, run.Status, cmp.Or(why, "no reason is kept"))}
+	}
+	return err
+}
+
+// updateBy sends an update by a server and prints the answer. The server waits a minute at
+// most: with a key of its own the update is repeated until ctx ends.
+func (mc messageCommands) updateBy(
+	ctx context.Context, c *client.Client, args []string, key string, value json.RawMessage,
+) error {
+	if key == "" {
+		key = rand.Text()
+	}
+	for {
+		answer, pending, err := c.Update(ctx, args[0], args[1], key, api.Send{Value: value}, 30*time.Second)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("nobody has answered in time; update %q of run %q stands", args[1], args[0])
+		case errors.Is(err, stet.ErrUnanswered):
+			return unsuccessfulError{err}
+		case err != nil:
+			return err
+		case pending:
+			continue
+		case answer == nil:
+			answer = json.RawMessage("null")
+		}
+		if mc.output == formJSON {
+			return mc.json(answer)
+		}
+		return mc.printer.value(answer)
+	}
+}
+
+// listBy prints the runs that match, by a server.
+func (rc runCommands) listBy(ctx context.Context, c *client.Client, q *question) error {
+	left, _, err := (&store.Filter{Limit: q.Limit}).Bounds()
+	if err != nil {
+		return err
+	}
+	if err := q.resolveBy(ctx, c); err != nil {
+		return err
+	}
+	g, now := &grid{headers: []string{"ID", "WORKFLOW", "STATUS", "AGE", "DURATION", "DETAIL"}}, time.Now()
+	next, err := eachRunBy(ctx, c, q, left, func(r *api.Run) (bool, error) {
+		info := infoOf(r)
+		if !q.fits(info) {
+			return true, nil
+		}
+		left--
+		var err error
+		switch rc.output {
+		case formIDs:
+			err = rc.id(r.ID)
+		case formJSON:
+			err = rc.json(r)
+		default:
+			info.Started, info.Ended = r.Started, r.Ended
+			g.add(printable(r.ID), printable(r.Workflow), statusText(info), duration(now.Sub(r.Created)), took(info, now),
+				short(detailBy(r), 100))
+		}
+		return left > 0, err
+	})
+	if err == nil && rc.output == formTable {
+		err = rc.print(g)
+	}
+	if err == nil && next != "" {
+		rc.say("there are more: --cursor %s", next)
+	}
+	return err
+}
+
+// detailBy says in a few words why a run is in its state.
+func detailBy(r *api.Run) string {
+	switch {
+	case r.Error != nil:
+		return r.Error.Message
+	case r.Reason != "":
+		return r.Reason
+	case r.Status == store.Suspended && len(r.WaitsFor) > 0:
+		text := "waits for " + waitText(&r.WaitsFor[0])
+		if more := len(r.WaitsFor) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		return text
+	}
+	return ""
+}
+
+// countBy prints how many runs match, by a server.
+func (rc runCommands) countBy(ctx context.Context, c *client.Client, q *question) error {
+	if err := q.resolveBy(ctx, c); err != nil {
+		return err
+	}
+	counts, err := c.Count(ctx, q.String())
+	if err != nil {
+		return err
+	}
+	tallies := make([]store.Tally, len(counts.Counts))
+	for i, t := range counts.Counts {
+		tallies[i] = store.Tally{Workflow: t.Workflow, Runs: t.Runs}
+		if err := tallies[i].Status.UnmarshalText([]byte(t.Status)); err != nil {
+			return err
+		}
+	}
+	return rc.tallies(tallies)
+}
