@@ -84,7 +84,7 @@
 // # Sending
 //
 // Code outside of workflows, and a step's body, uses what both sides declare once:
-// [Workflow.Start], [Workflow.StartAll] and [Workflow.Schedule] start runs, [StartTx] and
+// [Workflow.Start], [Workflow.StartAll] and [Workflow.Schedule] start runs, [StartTx], [StartAllTx] and
 // [SendTx] act in a transaction of the application's own, and
 //
 //	var (

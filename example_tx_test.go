@@ -70,6 +70,20 @@ func ExampleStartTx() {
 	// <nil>
 }
 
+// Many runs are started in one transaction by one call: on Postgres each StartTx is a
+// savepoint, of which a transaction is not to have more than 64.
+func ExampleStartAllTx() {
+	startLines := func(
+		ctx context.Context, tx *sql.Tx, e *stet.Engine, ship *stet.Workflow[int64, string], lines []int64,
+	) error {
+		_, err := stet.StartAllTx(ctx, tx, e, ship, lines, func(i int) []stet.StartOption {
+			return []stet.StartOption{stet.ID(fmt.Sprint("line-", lines[i]))}
+		})
+		return err
+	}
+	_ = startLines
+}
+
 func placeOrder(
 	ctx context.Context, db *sql.DB, engine *stet.Engine, ship *stet.Workflow[int64, string],
 ) (_ *stet.Run[string], err error) {

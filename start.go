@@ -139,11 +139,19 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, input In, opts
 func (w *Workflow[In, Out]) StartAll(
 	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
 ) ([]*Run[Out], error) {
-	if len(inputs) > MaxStarts {
-		return nil, fmt.Errorf("start all %s: expected at most %d inputs, which are one commit, found %d: "+
-			"start them by several calls: %w", w.name, MaxStarts, len(inputs), ErrInvalid)
+	if err := w.checkCount(len(inputs)); err != nil {
+		return nil, err
 	}
 	return w.start(ctx, e, inputs, each)
+}
+
+// checkCount refuses more starts than one commit takes.
+func (w *Workflow[In, Out]) checkCount(n int) error {
+	if n <= MaxStarts {
+		return nil
+	}
+	return fmt.Errorf("start all %s: expected at most %d inputs, which are one commit, found %d: "+
+		"start them by several calls: %w", w.name, MaxStarts, n, ErrInvalid)
 }
 
 const (
@@ -216,6 +224,14 @@ func (w *Workflow[In, Out]) commands(
 func (w *Workflow[In, Out]) start(
 	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption,
 ) ([]*Run[Out], error) {
+	return w.startBy(ctx, e, inputs, each, admit, e.inner.Apply)
+}
+
+// startBy starts runs by a function that carries out commands.
+func (w *Workflow[In, Out]) startBy(
+	ctx context.Context, e *Engine, inputs []In, each func(i int) []StartOption, admit admission,
+	apply func(context.Context, []store.Command) ([]store.Answer, error),
+) ([]*Run[Out], error) {
 	commands, options, err := w.commands(ctx, e, inputs, each)
 	if err != nil {
 		return nil, err
@@ -224,7 +240,7 @@ func (w *Workflow[In, Out]) start(
 		started(options, nil, err)
 		return nil, fmt.Errorf("start all %s: %w", w.name, err)
 	}
-	answers, problems, err := carryOut(ctx, e, commands, options, admit, e.inner.Apply)
+	answers, problems, err := carryOut(ctx, e, commands, options, admit, apply)
 	started(options, problems, err)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", w.name, err)

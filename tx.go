@@ -14,26 +14,50 @@ import (
 // commits. It begins when the owner notices that, at the latest after Poll. The
 // transaction must not stay open for long. A store that knows no transactions of
 // the type gives ErrInvalid.
+//
+// Each call of StartTx and SendTx is a savepoint of its own, so that what fails leaves the
+// transaction as it was. On Postgres more than 64 in one transaction slow down the whole
+// server for as long as it is open, because its cache of a session's savepoints has so many
+// places: start several runs with [StartAllTx], which takes one.
 func StartTx[Tx, In, Out any](
 	ctx context.Context, tx Tx, e *Engine, w *Workflow[In, Out], input In, opts ...StartOption,
 ) (*Run[Out], error) {
-	commands, options, err := w.commands(ctx, e, []In{input}, func(int) []StartOption { return opts })
+	runs, err := startTx(ctx, tx, e, w, []In{input}, func(int) []StartOption { return opts })
 	if err != nil {
 		return nil, err
 	}
-	answers, problems, err := carryOut(ctx, e, commands, options, admitTx,
+	return runs[0], nil
+}
+
+// StartAllTx is StartAll inside a transaction that the caller has begun, as in StartTx: a run
+// for each input, with the options that each gives for its index; each may be nil. However
+// many they are, up to MaxStarts with MaxStartBytes together, they are one savepoint of the
+// transaction; with a FirstMessage whose run exists there may be a second one. The errors are
+// those of StartAll: the runs that could be started are started in the transaction, and the
+// others nil. With an error of the store, or bad options or inputs, none is.
+func StartAllTx[Tx, In, Out any](
+	ctx context.Context, tx Tx, e *Engine, w *Workflow[In, Out], inputs []In, each func(i int) []StartOption,
+) ([]*Run[Out], error) {
+	if err := w.checkCount(len(inputs)); err != nil {
+		return nil, err
+	}
+	if len(inputs) == 0 {
+		return []*Run[Out]{}, nil
+	}
+	return startTx(ctx, tx, e, w, inputs, each)
+}
+
+func startTx[Tx, In, Out any](
+	ctx context.Context, tx Tx, e *Engine, w *Workflow[In, Out], inputs []In, each func(i int) []StartOption,
+) ([]*Run[Out], error) {
+	return w.startBy(ctx, e, inputs, each, admitTx,
 		func(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
 			return applyTx(ctx, tx, e, commands)
 		})
-	started(options, problems, err)
-	if err = errors.Join(append(problems, err)...); err != nil {
-		return nil, fmt.Errorf("start %s: %w", w.name, err)
-	}
-	return &Run[Out]{engine: e, id: answers[0].Run.ID}, nil
 }
 
 // SendTx is Message.Send inside a transaction that the caller has begun on the
-// store's database, as in StartTx. So that it needs no connection beside the
+// store's database, as in StartTx, whose word on many calls counts here too. So that it needs no connection beside the
 // transaction's, ErrInboxFull is known only after this process has sent 200 messages to the
 // run.
 func SendTx[Tx, T any](

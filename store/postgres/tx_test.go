@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
@@ -230,5 +232,80 @@ func TestItemAfterTheEnd(t *testing.T) {
 	if err != nil || len(items) != 2 || items[0].State != store.Dead || string(items[0].Value) != "hello" ||
 		items[1].State != store.Consumed || string(items[1].Verdict) != store.Unanswered || items[1].Value != nil {
 		t.Errorf("found %+v: %v", items, err)
+	}
+}
+
+// TestManyStartsInATransaction: however many runs StartAllTx starts, the transaction has one
+// subtransaction for them. Each StartTx takes one, of which a session keeps 64 in its cache.
+func TestManyStartsInATransaction(t *testing.T) {
+	const many = 100
+	server := servers.NewPostgres(t) // nobody else takes numbers of transactions
+	s := open(t, server.DSN())
+	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil })
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{w}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), store.Node{ID: "n", Boot: "1", Workflows: []string{"w"}}); err != nil {
+		t.Fatal(err)
+	}
+	pool, _ := ledger(t, server.DSN())
+	id := func(kind string, i int) stet.StartOption { return stet.ID(fmt.Sprint(kind, i)) }
+	// numbers returns how many numbers of transactions what f does in one has taken.
+	numbers := func(f func(tx pgx.Tx)) (taken int64) {
+		next := func() (n int64) {
+			const query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+			if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := next()
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(tx)
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return next() - before
+	}
+	together := numbers(func(tx pgx.Tx) {
+		runs, err := stet.StartAllTx(t.Context(), tx, e, w, make([]int, many), func(i int) []stet.StartOption {
+			return []stet.StartOption{id("all", i)}
+		})
+		if err != nil || len(runs) != many || runs[7].ID() != "all7" {
+			t.Fatalf("%d runs, %v", len(runs), err)
+		}
+		// One of them exists: the others are started.
+		runs, err = stet.StartAllTx(t.Context(), tx, e, w, []int{0, 1}, func(i int) []stet.StartOption {
+			return []stet.StartOption{id("all", i*many), stet.RefuseExisting}
+		})
+		if !errors.Is(err, stet.ErrExists) || len(runs) != 2 || runs[0] != nil || runs[1] == nil {
+			t.Fatalf("%v, %v", runs, err)
+		}
+		if none, err := stet.StartAllTx(t.Context(), tx, e, w, nil, nil); err != nil || len(none) != 0 {
+			t.Fatalf("%v, %v", none, err)
+		}
+		_, err = stet.StartAllTx(t.Context(), tx, e, w, make([]int, stet.MaxStarts+1), nil)
+		if !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("too many: %v", err)
+		}
+	})
+	apart := numbers(func(tx pgx.Tx) {
+		for i := range many {
+			if _, err := stet.StartTx(t.Context(), tx, e, w, 0, id("one", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Logf("%d starts take %d numbers of transactions together, %d apart", many, together, apart)
+	if together > 20 || apart < many {
+		t.Errorf("%d starts take %d numbers of transactions together, %d apart", many, together, apart)
+	}
+	page, err := s.List(t.Context(), store.Filter{Limit: 1000})
+	if err != nil || len(page.Runs) != 2*many+1 {
+		t.Errorf("%d runs are there, %v", len(page.Runs), err)
 	}
 }
