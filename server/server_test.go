@@ -256,6 +256,17 @@ func TestReads(t *testing.T) {
 		!strings.Contains(list.Runs[0].Error.Message, "secret card declined") {
 		t.Errorf("the list: %+v", list)
 	}
+	for _, want := range []string{"o-1", "b-1"} { // o-1 was waited for last
+		next := list.Next
+		if want == "o-1" {
+			next = ""
+		}
+		w.get("operator", "runs?order=ended&limit=1&cursor="+next, &list)
+		if len(list.Runs) != 1 || list.Runs[0].ID != want {
+			t.Errorf("the runs by their ends: expected %s, found %+v", want, list)
+		}
+	}
+	w.refused("operator", "GET", "runs?order=size", nil, "invalid")
 	var counts api.Counts
 	w.get("viewer", "counts?by=status", &counts)
 	if len(counts.Counts) != 2 || counts.Counts[0].Status != "failed" || counts.Counts[0].Runs != 1 {

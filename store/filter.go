@@ -29,9 +29,10 @@ type Filter struct {
 	Most int
 
 	// For List.
-	Limit  int    // 0: 100; at most 10,000
-	Cursor string // Page.Next of the page before
-	Values bool   // with Input, Output and Waits
+	ByEnded bool   // only runs that have ended, the last one first; of one moment the newest
+	Limit   int    // 0: 100; at most 10,000
+	Cursor  string // Page.Next of the page before
+	Values  bool   // with Input, Output and Waits
 }
 
 // Page is one page of a listing.

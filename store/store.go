@@ -68,7 +68,7 @@ type Store interface {
 	// not exist are left out.
 	Load(ctx context.Context, runs []RunNo) ([]Snapshot, error)
 
-	// List returns runs, newest first, without Input and Output unless the
+	// List returns runs, newest first or with ByEnded by their ends, without Input and Output unless the
 	// filter asks for them. ErrBadCursor: the cursor is not one of List's.
 	List(ctx context.Context, f Filter) (Page, error)
 

@@ -490,12 +490,66 @@ func (f *Filter) Bounds() (limit int, below RunNo, err error) {
 	if limit = f.Limit; limit == 0 {
 		limit = DefaultPage
 	}
-	if f.Cursor != "" {
-		if below, err = DecodeCursor(f.Cursor); err != nil {
-			return 0, 0, err
-		}
+	if f.Cursor != "" && f.ByEnded {
+		var place Place
+		place, err = DecodePlace(f.Cursor)
+		below = place.No
+	} else if f.Cursor != "" {
+		below, err = DecodeCursor(f.Cursor)
+	}
+	if err != nil {
+		return 0, 0, err
 	}
 	return limit, below, nil
+}
+
+// Place is where a run stands in a list by ends. Such a list goes from the greatest to the
+// least.
+type Place struct {
+	Ended Time
+	No    RunNo
+}
+
+// PlaceOf returns the place of a run that has ended.
+func PlaceOf(r *Run) Place { return Place{r.Ended, r.No} }
+
+// Before reports whether p stands before another place in a list by ends.
+func (p Place) Before(other Place) bool {
+	return p.Ended > other.Ended || p.Ended == other.Ended && p.No > other.No
+}
+
+// After validates a filter with ByEnded. It returns the number of runs in a page and the
+// place after which the page begins; that of the first page is before all others.
+func (f *Filter) After() (limit int, after Place, err error) {
+	if limit, _, err = f.Bounds(); err != nil {
+		return 0, Place{}, err
+	}
+	if f.Cursor == "" {
+		return limit, Place{math.MaxInt64, math.MaxInt64}, nil
+	}
+	after, err = DecodePlace(f.Cursor)
+	return limit, after, err
+}
+
+// Encode returns the cursor of the page of a list by ends that begins after the place.
+func (p Place) Encode() string {
+	var b [17]byte
+	b[0] = 2 // version
+	binary.BigEndian.PutUint64(b[1:], uint64(p.Ended))
+	binary.BigEndian.PutUint64(b[9:], uint64(p.No))
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// DecodePlace is the inverse of Place.Encode. The error wraps ErrBadCursor.
+func DecodePlace(cursor string) (Place, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err == nil && len(b) == 17 && b[0] == 2 {
+		p := Place{Time(binary.BigEndian.Uint64(b[1:])), RunNo(binary.BigEndian.Uint64(b[9:]))}
+		if p.Ended > 0 && p.No > 0 {
+			return p, nil
+		}
+	}
+	return Place{}, fmt.Errorf("%w: expected the cursor of a former page by ends, found %q", ErrBadCursor, cursor)
 }
 
 // EncodeCursor returns the cursor of the page that begins below the given run.

@@ -242,6 +242,9 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
+	if f.ByEnded {
+		return s.listEnded(&f)
+	}
 	limit, below, err := f.Bounds()
 	if err != nil {
 		return store.Page{}, err
@@ -261,6 +264,35 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 			listed.Input, listed.Output, listed.Waits = nil, nil, nil
 		}
 		page.Runs = append(page.Runs, listed)
+	}
+	return page, nil
+}
+
+// listEnded returns runs by their ends.
+func (d *data) listEnded(f *store.Filter) (store.Page, error) {
+	limit, after, err := f.After()
+	if err != nil {
+		return store.Page{}, err
+	}
+	var ended []*run
+	for no := range d.selected(f) {
+		if r := d.runs[no]; r.Ended > 0 && after.Before(store.PlaceOf(&r.Run)) && matches(r, f) {
+			ended = append(ended, r)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *run) int {
+		return cmp.Or(cmp.Compare(b.Ended, a.Ended), cmp.Compare(b.No, a.No))
+	})
+	var page store.Page
+	for _, r := range ended[:min(limit, len(ended))] {
+		listed := r.snapshot()
+		if !f.Values {
+			listed.Input, listed.Output, listed.Waits = nil, nil, nil
+		}
+		page.Runs = append(page.Runs, listed)
+	}
+	if len(ended) > limit {
+		page.Next = store.PlaceOf(&page.Runs[limit-1]).Encode()
 	}
 	return page, nil
 }

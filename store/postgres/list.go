@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 	"github.com/stet-run/stet/store/storekit"
 )
 
@@ -37,6 +38,12 @@ func (s *search) where() string {
 // newSearch returns the conditions of a filter, on the table r.
 func newSearch(f *store.Filter) *search {
 	s := &search{}
+	s.add(f)
+	return s
+}
+
+// add adds the conditions of a filter.
+func (s *search) add(f *store.Filter) {
 	if f.HidesEntities() {
 		s.and("(r.workflow<? OR r.workflow>=?)", store.EntityPrefix, store.AfterEntityPrefix)
 	}
@@ -53,11 +60,21 @@ func newSearch(f *store.Filter) *search {
 		s.and("r.status=ANY(?::bigint[])", numbers(f.Statuses))
 	}
 	s.prefixed(f.IDPrefix)
+	if f.Marks&^store.Held != 0 {
+		s.and("r.marks & 15 <> 0") // so that an index serves
+	}
 	if f.Marks != 0 {
 		s.and("r.marks&?=?", int64(f.Marks), int64(f.Marks))
 	}
 	if f.Parent != 0 {
 		s.and("r.parent_no>0 AND r.parent_no=?", int64(f.Parent))
+	}
+	since, before := sqlstore.CreatedWithin(f)
+	if since != 0 {
+		s.and("r.run_no>("+numberAt+")", int64(since), int64(since))
+	}
+	if before != 0 {
+		s.and("r.run_no<=("+numberAt+")", int64(before), int64(before))
 	}
 	if f.CreatedFrom != 0 {
 		s.and("r.created>=?", int64(f.CreatedFrom))
@@ -84,8 +101,10 @@ func newSearch(f *store.Filter) *search {
 		s.and("EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)", key,
 			values[key])
 	}
-	return s
 }
+
+// numberAt is sqlstore.NumberAt, which has its argument twice.
+var numberAt = strings.ReplaceAll(sqlstore.NumberAt, "$1", "?")
 
 // prefixed adds that the ID begins with a text, which may end within a character.
 func (s *search) prefixed(prefix string) {
@@ -137,26 +156,18 @@ func name(s string) string {
 
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	limit, below, err := f.Bounds()
+	limit, after, err := bounds(&f)
 	if err != nil {
 		return store.Page{}, err
 	}
-	q := newSearch(&f)
-	if below != 0 {
-		q.and("r.run_no<?", int64(below))
-	}
-	columns := runNoValues
-	if f.Values {
-		columns = runValues
-	}
+	query, args := listQuery(&f, limit, after)
 	var page store.Page
 	err = s.single(ctx, "list runs", func(t *tx) error {
 		each := t.eachFree
 		if len(f.IDs)+len(f.Nos) > 0 {
 			each = t.eachSteady // callers that wait for runs ask often
 		}
-		return each("SELECT "+columns+" FROM stet.runs r WHERE "+q.where()+" ORDER BY r.run_no DESC "+
-			"LIMIT "+fmt.Sprint(limit+1), q.args, func(scan func(...any) error) error {
+		return each(query, args, func(scan func(...any) error) error {
 			run, err := scanRun(scan)
 			if !f.Values {
 				run.Waits = nil
@@ -170,9 +181,86 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	}
 	if len(page.Runs) > limit {
 		page.Runs = page.Runs[:limit]
-		page.Next = store.EncodeCursor(page.Runs[limit-1].No)
+		if last := &page.Runs[limit-1]; f.ByEnded {
+			page.Next = store.PlaceOf(last).Encode()
+		} else {
+			page.Next = store.EncodeCursor(last.No)
+		}
 	}
 	return page, nil
+}
+
+// bounds returns the length of a page, and the place after which it begins: by numbers, if
+// it does not begin with the first run, that without a time.
+func bounds(f *store.Filter) (limit int, after store.Place, err error) {
+	if f.ByEnded {
+		return f.After()
+	}
+	limit, after.No, err = f.Bounds()
+	return limit, after, err
+}
+
+// listQuery returns the query of a page and one run more.
+func listQuery(f *store.Filter, limit int, after store.Place) (query string, args []any) {
+	columns := runNoValues
+	if f.Values {
+		columns = runValues
+	}
+	order := " ORDER BY r.run_no DESC LIMIT " + fmt.Sprint(limit+1)
+	if f.ByEnded {
+		order = " ORDER BY r.ended DESC, r.run_no DESC LIMIT " + fmt.Sprint(limit+1)
+	}
+	named := len(f.IDs)+len(f.Nos)+len(f.Claimed)+len(f.Tags) > 0 || f.Parent != 0
+	merged := f.ByEnded && !named || f.Plain() && len(f.Workflows)+len(f.Statuses) > 0
+	var q *search
+	if merged {
+		rest := *f
+		rest.Statuses = nil
+		names := slices.Clone(f.Workflows)
+		slices.Sort(names)
+		q = &search{args: []any{possible(slices.Compact(names)), numbers(f.Statuses)}}
+		q.add(&rest)
+	} else {
+		q = newSearch(f)
+	}
+	switch {
+	case f.ByEnded:
+		q.and("r.ended>0 AND (r.ended, r.run_no)<(?::bigint, ?::bigint)", int64(after.Ended), int64(after.No))
+		q.and("r.ended<=?", int64(after.Ended)) // so that an index begins there
+	case after.No != 0:
+		q.and("r.run_no<?", int64(after.No))
+	}
+	if !merged {
+		return "SELECT " + columns + " FROM stet.runs r WHERE " + q.where() + order, q.args
+	}
+	// Of each workflow and status the first runs, from an index that has them in order.
+	part := func(more string) string {
+		return "(SELECT r.run_no FROM stet.runs r WHERE r.workflow=w.name AND r.status=s.status AND " +
+			q.where() + more + order + ")"
+	}
+	parts := part("")
+	if f.ByEnded {
+		parts = part(" AND r.expires IS NULL") + " UNION ALL " + part(" AND r.expires IS NOT NULL")
+	}
+	statuses := "SELECT unnest(" + anyStatus(f.ByEnded) + ")"
+	if len(f.Statuses) > 0 {
+		statuses = "SELECT DISTINCT unnest($2::bigint[])"
+	} else {
+		statuses += " WHERE cardinality($2::bigint[])=0"
+	}
+	return listedWorkflows + "SELECT " + columns + " FROM stet.runs r WHERE r.run_no=ANY(ARRAY(SELECT x.run_no FROM w, (" +
+		statuses + ") AS s(status), LATERAL (" + parts + ") x))" + order, q.args
+}
+
+// anyStatus returns all statuses, or those of runs that have ended.
+func anyStatus(ended bool) string {
+	var list []string
+	for _, s := range store.AllStatuses() {
+		if !ended || s.Terminal() {
+			list = append(list, fmt.Sprint(int(s)))
+		}
+	}
+	return "ARRAY[" + strings.Join(list, ",") + "]::bigint[]"
 }
 
 // Count implements store.Store.
@@ -222,10 +310,12 @@ func countQuery(f *store.Filter) (query string, args []any) {
 }
 
 // listedWorkflows are, as w, the workflows that a filter selects: those of $1, or if it has
-// none those that have runs and are no entities, by as many seeks in an index.
-const listedWorkflows = `WITH RECURSIVE every(name) AS (
+// none those that have runs and are no entities, by as many seeks in an index. In a statement
+// "stet." would be the schema.
+var listedWorkflows = `WITH RECURSIVE every(name) AS (
 		(SELECT r.workflow FROM stet.runs r WHERE cardinality($1::text[])=0 ORDER BY r.workflow LIMIT 1)
 		UNION ALL SELECT (SELECT r.workflow FROM stet.runs r WHERE r.workflow>every.name ORDER BY r.workflow LIMIT 1)
 			FROM every WHERE every.name IS NOT NULL),
-	w(name) AS (SELECT name FROM every WHERE name<'` + store.EntityPrefix + `' OR name>='` + store.AfterEntityPrefix + `'
+	w(name) AS (SELECT name FROM every
+		WHERE name<'` + strings.TrimSuffix(store.EntityPrefix, ".") + `'||'.' OR name>='` + store.AfterEntityPrefix + `'
 		UNION ALL SELECT unnest($1::text[]) COLLATE "C") `

@@ -51,5 +51,5 @@ func TestListsDoNotReadTheStore(t *testing.T) {
 	w.analyze()
 	w.open()
 	l := storetest.Listing{Store: w.n.s, Node: w.n.node, Lease: w.n.leases[0]}
-	l.Check(t, 1000, 9000, storetest.Counts(), w.reading)
+	l.Check(t, 2000, 18000, storetest.Questions(), w.reading)
 }

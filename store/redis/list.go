@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,12 +14,12 @@ import (
 
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	limit, below, err := f.Bounds()
+	limit, after, err := bounds(&f)
 	if err != nil {
 		return store.Page{}, err
 	}
 	var page store.Page
-	err = s.search(ctx, &f, f.Values, below, limit+1, func(run *store.Run) bool {
+	err = s.search(ctx, &f, f.Values, after, limit+1, func(run *store.Run) bool {
 		page.Runs = append(page.Runs, *run)
 		return len(page.Runs) <= limit
 	})
@@ -27,9 +28,33 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	}
 	if len(page.Runs) > limit {
 		page.Runs = page.Runs[:limit]
-		page.Next = store.EncodeCursor(page.Runs[limit-1].No)
+		if last := &page.Runs[limit-1]; f.ByEnded {
+			page.Next = store.PlaceOf(last).Encode()
+		} else {
+			page.Next = store.EncodeCursor(last.No)
+		}
 	}
 	return page, nil
+}
+
+// bounds returns the length of a page, and the place after which it begins: by numbers that
+// without a time.
+func bounds(f *store.Filter) (limit int, after store.Place, err error) {
+	if f.ByEnded {
+		return f.After()
+	}
+	if limit, after.No, err = f.Bounds(); after.No == 0 {
+		after.No = math.MaxInt64
+	}
+	return limit, after, err
+}
+
+// place returns the place of a run in a list.
+func place(r *store.Run, byEnded bool) store.Place {
+	if byEnded {
+		return store.PlaceOf(r)
+	}
+	return store.Place{No: r.No}
 }
 
 // Count implements store.Store.
@@ -37,6 +62,8 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
+	plain := f
+	plain.ByEnded = false
 	counts := storekit.Counts{}
 	var err error
 	if f.Plain() {
@@ -56,7 +83,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 			err = r.err
 		}
 	} else {
-		err = s.search(ctx, &f, false, 0, searchWindow, func(run *store.Run) bool {
+		err = s.search(ctx, &plain, false, store.Place{No: math.MaxInt64}, searchWindow, func(run *store.Run) bool {
 			counts[storekit.Counted{Workflow: run.Workflow, Status: run.Status}]++
 			return true
 		})
@@ -110,20 +137,24 @@ func indexes(f *store.Filter) []string {
 			}
 		}
 		return list
-	case len(f.Workflows) > 0 && len(f.Workflows) <= 10:
-		statuses := f.Statuses
-		if len(statuses) == 0 {
-			statuses = store.AllStatuses()
-		}
-		var list []string
-		for _, w := range f.Workflows {
-			for _, st := range statuses {
-				list = append(list, "l:"+strconv.Itoa(int(st))+":"+w)
-			}
-		}
-		return list
 	}
 	return []string{"R"}
+}
+
+// listings returns statuses of which a part's lists by workflow and status, or by ends, are
+// to be read, and the workflows, none for all.
+func listings(f *store.Filter) (statuses, workflows []string) {
+	if !f.ByEnded && (f.Parent != 0 || len(f.Tags) > 0 || len(f.Workflows)+len(f.Statuses) == 0) {
+		return nil, nil
+	}
+	for _, st := range store.AllStatuses() {
+		if (len(f.Statuses) == 0 || slices.Contains(f.Statuses, st)) && (!f.ByEnded || st.Terminal()) {
+			statuses = append(statuses, strconv.Itoa(int(st)))
+		}
+	}
+	workflows = slices.Clone(f.Workflows)
+	slices.Sort(workflows)
+	return statuses, slices.Compact(workflows)
 }
 
 // claimedGroups returns the groups of the shards whose claimed runs are wanted.
@@ -140,10 +171,10 @@ func claimedGroups(f *store.Filter) []string {
 // searchWindow is how many runs are read at once.
 const searchWindow = 500
 
-// search calls fn for the runs below a number that match, or for all with 0, newest
-// first, until it returns false. want is how many may be enough. It looks at windows
+// search calls fn for the runs after a place that match, in the order of the list, until it
+// returns false. want is how many may be enough. It looks at windows
 // of runs, so what it finds is not of one moment.
-func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below store.RunNo, want int,
+func (s *Store) search(ctx context.Context, f *store.Filter, values bool, after store.Place, want int,
 	fn func(*store.Run) bool) error {
 	var r reader
 	if len(f.Nos)+len(f.IDs) > 0 {
@@ -151,8 +182,13 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 		if err != nil {
 			return err
 		}
+		slices.SortFunc(runs, func(a, b store.Run) int {
+			x, y := place(&a, f.ByEnded), place(&b, f.ByEnded)
+			return cmp.Or(cmp.Compare(y.Ended, x.Ended), cmp.Compare(y.No, x.No))
+		})
 		for i := range runs {
-			if (below == 0 || runs[i].No < below) && matches(&runs[i], f) && !fn(&runs[i]) {
+			run := &runs[i]
+			if after.Before(place(run, f.ByEnded)) && (!f.ByEnded || run.Ended > 0) && matches(run, f) && !fn(run) {
 				break
 			}
 		}
@@ -160,15 +196,21 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 	}
 	window := min(max(want, 20), searchWindow)
 	index, way := indexes(f), byIndexes
-	if len(f.Claimed) > 0 {
+	statuses, workflows := listings(f)
+	switch {
+	case f.ByEnded:
+		way = byEnds
+	case len(f.Claimed) > 0:
 		index, way = claimedGroups(f), byClaimed
+	case len(statuses) > 0:
+		way = byListings
 	}
 	// Each part is a sorted list that is read in windows as the merge needs it.
 	lists := make([][]store.Run, s.parts)
-	next := make([]store.RunNo, s.parts) // where a part's next window begins
+	next := make([]store.Place, s.parts) // after which a part's next window begins
 	more := make([]bool, s.parts)
 	for part := range lists {
-		next[part], more[part] = below, true
+		next[part], more[part] = after, true
 	}
 	fill := func() error {
 		var parts []int
@@ -179,14 +221,22 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 			}
 			var a args
 			from := "+inf"
-			if next[part] != 0 {
-				from = strconv.FormatInt(int64(next[part]), 10)
+			if no := next[part].No; no != math.MaxInt64 {
+				from = strconv.FormatInt(int64(no), 10)
 			}
 			a.text(way, flag(values), from)
 			a.count(window)
-			each(&a, index, func(name string) { a.text(name) })
-			if way == byClaimed {
+			name := func(name string) { a.text(name) }
+			switch way {
+			case byEnds, byListings:
+				a.text(strconv.FormatInt(int64(next[part].Ended), 10), flag(f.HidesEntities()))
+				each(&a, statuses, name)
+				each(&a, workflows, name)
+			case byClaimed:
+				each(&a, index, name)
 				each(&a, f.Claimed, a.shard)
+			default:
+				each(&a, index, name)
 			}
 			parts, calls = append(parts, part), append(calls, call{part, a.list})
 		}
@@ -203,7 +253,7 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 				lists[part] = append(lists[part], r.run(row, s.slots))
 			}
 			if more[part] = len(lists[part]) == window; len(lists[part]) > 0 {
-				next[part] = lists[part][len(lists[part])-1].No
+				next[part] = place(&lists[part][len(lists[part])-1], f.ByEnded)
 			}
 		}
 		return r.err
@@ -212,17 +262,18 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, below 
 		if err := fill(); err != nil {
 			return err
 		}
-		newest := -1
+		first := -1
 		for part := range lists {
-			if len(lists[part]) > 0 && (newest < 0 || lists[part][0].No > lists[newest][0].No) {
-				newest = part
+			if len(lists[part]) > 0 &&
+				(first < 0 || place(&lists[part][0], f.ByEnded).Before(place(&lists[first][0], f.ByEnded))) {
+				first = part
 			}
 		}
-		if newest < 0 {
+		if first < 0 {
 			return nil
 		}
-		run := &lists[newest][0]
-		lists[newest] = lists[newest][1:]
+		run := &lists[first][0]
+		lists[first] = lists[first][1:]
 		if matches(run, f) && !fn(run) {
 			return nil
 		}

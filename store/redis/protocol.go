@@ -41,6 +41,9 @@ const (
 	byClaimed = "k"
 	byNumbers = "n"
 	byIDs     = "d"
+	// And by the lists of workflows and statuses, and by those of ends.
+	byListings = "l"
+	byEnds     = "e"
 
 	// putOut is the outcome of a command that was put into the outbox for another part.
 	putOut = "0"
@@ -73,7 +76,8 @@ var protocol = map[string]words.Table{
 		"verb": verbItem, "update": updateItem, "letter": letterItem, "other": otherItem,
 	}),
 	"CLAIM": quoted(map[string]string{"lookAndClaim": lookAndClaim, "look": onlyLook, "given": claimGiven}),
-	"LIST":  quoted(map[string]string{"indexes": byIndexes, "claimed": byClaimed, "numbers": byNumbers, "ids": byIDs}),
+	"LIST": quoted(map[string]string{"indexes": byIndexes, "claimed": byClaimed, "numbers": byNumbers, "ids": byIDs,
+		"listings": byListings, "ends": byEnds}),
 	"FLAG": quoted(map[string]string{
 		"isolate": string(isolateFlag), "endIsolation": string(endIsolationFlag), "discard": string(discardFlag),
 		"unclaim": string(unclaimFlag), "anyBuild": string(anyBuildFlag), "more": string(moreFlag),

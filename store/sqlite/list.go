@@ -9,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/sqlstore"
 	"github.com/stet-run/stet/store/storekit"
 )
 
@@ -22,7 +23,9 @@ type search struct {
 	text   strings.Builder
 	args   []any
 	window int64
-	direct bool // the filter names its runs: no windows
+	direct bool       // the filter names its runs, or an index has few: no windows
+	since  store.Time // see sqlstore.CreatedWithin
+	before store.Time
 	tags   bool // the first key of the tags leads the query
 }
 
@@ -58,6 +61,15 @@ const claimedIn = `run_no IN (SELECT a.run_no FROM json_each(?) AS w CROSS JOIN 
 func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
 	s := &search{from: "stet_runs", window: window, direct: len(f.IDs)+len(f.Nos)+len(f.Claimed) > 0}
 	s.and("true")
+	if !s.direct {
+		s.since, s.before = sqlstore.CreatedWithin(f)
+	}
+	marked := f.Marks&^store.Held != 0 && !s.direct && f.Parent == 0 && len(f.Tags) == 0
+	if marked {
+		s.from += " INDEXED BY stet_runs_marked"
+		s.direct = true
+		s.and("marks&15<>0")
+	}
 	s.tags = len(f.Tags) > 0 && !s.direct && f.Parent == 0
 	var errs [5]error
 	errs[4] = s.tagged(f)
@@ -153,16 +165,29 @@ func afterPrefix(prefix string) string {
 // windows calls fn for the windows of run numbers below the given one, or for
 // all with 0, from the newest down, until fn has enough.
 func (s *search) windows(c *conn, below store.RunNo, fn func(args []any) (enough bool, err error)) error {
-	high := int64(below)
+	lowest, high := int64(1), int64(below)
 	if high == 0 {
 		if _, err := c.row("SELECT coalesce(max(run_no), 0)+1 FROM stet_runs", nil, &high); err != nil {
 			return err
 		}
 	}
-	for high > 1 {
-		low := max(high-s.window, 1)
+	if s.since != 0 {
+		if _, err := c.row(form(sqlstore.NumberAt), []any{s.since}, &lowest); err != nil {
+			return err
+		}
+		lowest++
+	}
+	if s.before != 0 {
+		var last int64
+		if _, err := c.row(form(sqlstore.NumberAt), []any{s.before}, &last); err != nil {
+			return err
+		}
+		high = min(high, last+1)
+	}
+	for high > lowest {
+		low := max(high-s.window, lowest)
 		if s.direct {
-			low = 1
+			low = lowest
 		}
 		enough, err := fn(append(slices.Clip(s.args), low, high))
 		if err != nil || enough {
@@ -178,6 +203,9 @@ func (s *search) windows(c *conn, below store.RunNo, fn func(args []any) (enough
 
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	if f.ByEnded || f.Plain() && len(f.Workflows)+len(f.Statuses) > 0 {
+		return s.listMerged(ctx, &f)
+	}
 	limit, below, err := f.Bounds()
 	if err != nil {
 		return store.Page{}, err

@@ -39,7 +39,7 @@ func TestListsDoNotReadTheStore(t *testing.T) {
 	s := open(t, testPath(t), AllowLoss())
 	held := acquire(t, s, testNode)
 	l := storetest.Listing{Store: s, Node: testNode, Lease: held.Lease}
-	l.Check(t, 1000, 9000, storetest.Counts(), func(ask func()) int {
+	l.Check(t, 2000, 18000, storetest.Questions(), func(ask func()) int {
 		steps(s)
 		ask()
 		return steps(s)

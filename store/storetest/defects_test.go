@@ -615,6 +615,12 @@ var defects = []*defect{
 		}
 		return b.Store.Count(ctx, f)
 	}},
+	{name: "a list by ends is by numbers", list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+		if f.ByEnded && f.Cursor == "" {
+			f.ByEnded, f.EndedFrom = false, max(f.EndedFrom, 1)
+		}
+		return b.Store.List(ctx, f)
+	}},
 	{name: "a count ends one run early", count: func(b *broken, ctx context.Context, f store.Filter) ([]store.Tally, error) {
 		f.Most = max(f.Most-1, 0)
 		return b.Store.Count(ctx, f)

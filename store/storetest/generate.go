@@ -628,7 +628,9 @@ func (g *generator) read() op {
 	case 0:
 		return &loadOp{Handle: handle, Runs: some(g, nos, 2)}
 	case 1:
-		return &listOp{Handle: handle, Filter: g.filter()}
+		f := g.filter()
+		f.ByEnded = g.chance(3)
+		return &listOp{Handle: handle, Filter: f}
 	case 2:
 		f := g.filter()
 		if f.Most = g.IntN(4); g.chance(3) { // stores count what they list by in a way of its own

@@ -81,9 +81,18 @@ type Question struct {
 	Filter store.Filter
 }
 
-// Counts are the counts that a refresh of the dashboard asks for.
-func Counts() []Question {
+// Questions are the lists and counts of the dashboard.
+func Questions() []Question {
 	return []Question{
+		// Pages are so small that also the first check has more of each than a page.
+		{"all", store.Filter{Limit: 1}},
+		{"needs attention", store.Filter{Limit: 1, Statuses: []store.Status{store.Failed, store.Stalled}}},
+		{"running", store.Filter{Limit: 1, Statuses: []store.Status{store.Running}}},
+		{"waiting", store.Filter{Limit: 1, Statuses: []store.Status{store.Suspended}}},
+		{"paused", store.Filter{Limit: 1, Marks: store.Paused}},
+		{"recently ended", store.Filter{Limit: 1, ByEnded: true, Statuses: []store.Status{
+			store.Succeeded, store.Failed, store.Cancelled}}},
+		{"of a workflow", store.Filter{Limit: 1, Workflows: []string{"workflow-3"}}},
 		{"count all", store.Filter{Most: 20}},
 		{"count what needs attention", store.Filter{Most: 20, Statuses: []store.Status{store.Failed, store.Stalled}}},
 	}

@@ -237,6 +237,7 @@ var readCases = []testCase{
 	}},
 	{"FiltersSelect", filtersSelect},
 	{"ClaimedRunsAreSelectedByTheirShards", claimedSelect},
+	{"RunsAreListedByTheirEnds", listedByEnds},
 	{"CountsEndAtABoundOfEachStatus", boundedCounts},
 	{"PagesDoNotOverlap", func(k *kit) {
 		var want []string
@@ -372,34 +373,99 @@ func filtersSelect(k *kit) {
 	k.equal("values when asked for", []string{string(r.Input), string(r.Output)}, []string{"in order-2", "o"})
 }
 
+func listedByEnds(k *kit) {
+	o := k.owner(k.s, "n")
+	parent := k.start("parent")
+	var runs []store.Run
+	for i := range 8 {
+		runs = append(runs, o.started(fmt.Sprint(i), func(s *store.Start) {
+			s.Workflow, s.Parent = []string{"w", "x"}[i%2], parent.No
+			s.Tags = []store.Pair{{Key: "k", Value: fmt.Sprint(i % 2)}}
+		}))
+	}
+	end := func(u store.Update, list ...int) {
+		for _, i := range list {
+			o.turn(update(runs[i], u), store.Committed)
+		}
+	}
+	end(store.Update{Status: store.Succeeded}, 4, 1)
+	k.pass(second)
+	end(store.Update{Status: store.Failed, Keep: 26 * hour}, 6)
+	end(store.Update{Status: store.Cancelled}, 0)
+	end(store.Update{Status: store.Stalled}, 7)
+	middle := k.now()
+	k.pass(second)
+	end(store.Update{Status: store.Succeeded}, 3)
+	end(store.Update{Status: store.Succeeded, Keep: store.KeepForever}, 2)
+	for _, row := range []struct {
+		f    store.Filter
+		want string
+	}{
+		{store.Filter{}, "326041"},
+		{store.Filter{Workflows: []string{"w"}}, "2604"},
+		{store.Filter{Workflows: []string{"w", "w", "x", "none"}}, "326041"},
+		{store.Filter{Statuses: []store.Status{store.Succeeded, store.Running, store.Stalled}}, "3241"},
+		{store.Filter{Statuses: []store.Status{store.Stalled}}, ""},
+		{store.Filter{Workflows: []string{"x"}, Statuses: []store.Status{store.Succeeded, store.Failed}}, "31"},
+		{store.Filter{EndedFrom: middle}, "3260"},
+		{store.Filter{EndedBefore: middle + 1, Workflows: []string{"w"}}, "604"},
+		{store.Filter{Tags: []store.Pair{{Key: "k", Value: "1"}}}, "31"},
+		{store.Filter{Parent: parent.No, Statuses: []store.Status{store.Succeeded}}, "3241"},
+		{store.Filter{IDs: []string{"1", "2", "5", "6"}}, "261"},
+		{store.Filter{Nos: []store.RunNo{runs[1].No, runs[4].No, runs[3].No}}, "341"},
+		{store.Filter{CreatedFrom: 1, IDPrefix: "4"}, "4"},
+	} {
+		row.f.ByEnded = true
+		for limit := 1; limit <= 7; limit++ {
+			row.f.Limit, row.f.Cursor = limit, ""
+			var got []string
+			for {
+				page, err := k.s.List(k.ctx, row.f)
+				k.ok(err)
+				for _, r := range page.Runs {
+					got = append(got, r.ID)
+				}
+				if row.f.Cursor = page.Next; page.Next == "" {
+					break
+				}
+				_, err = k.s.List(k.ctx, store.Filter{Cursor: page.Next})
+				k.fails("the cursor of a list by ends in another", err, store.ErrBadCursor)
+			}
+			k.equal(fmt.Sprintf("%+v", row.f), strings.Join(got, ""), row.want)
+		}
+	}
+	_, err := k.s.List(k.ctx, store.Filter{ByEnded: true, Cursor: store.EncodeCursor(3)})
+	k.fails("the cursor of another list", err, store.ErrBadCursor)
+}
+
 func boundedCounts(k *kit) {
 	o := k.owner(k.s, "n")
-	for i, workflow := range []string{"x", "x", "v", entityWorkflow, "x", "stet/z", "v"} {
+	for i, workflow := range []string{"x", "x", "stet", entityWorkflow, "x", "stet/z", "stet"} {
 		r := o.started(fmt.Sprint("failed", i), func(s *store.Start) { s.Workflow = workflow })
 		o.become(r, store.Failed)
 	}
-	for i, workflow := range []string{"x", "v", "w"} {
+	for i, workflow := range []string{"x", "stet", "w"} {
 		k.start(fmt.Sprint("queued", i), func(s *store.Start) { s.Workflow = workflow })
 	}
 	for _, row := range []struct {
 		f    store.Filter
 		want string
 	}{
-		{store.Filter{}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
-		{store.Filter{Most: 100}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
-		{store.Filter{Most: 6}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
-		{store.Filter{Most: 5}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 3"},
-		{store.Filter{Most: 4}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1, x failed 2"},
-		{store.Filter{Most: 2}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1"},
-		{store.Filter{Most: 1}, "stet/z failed 1, v queued 1, v failed 1, w queued 1"},
-		{store.Filter{Most: 1, Workflows: []string{"x", "v", "x"}}, "v queued 1, v failed 2, x queued 1"},
+		{store.Filter{}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 100}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 6}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 5}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1, x failed 3"},
+		{store.Filter{Most: 4}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1, x failed 2"},
+		{store.Filter{Most: 2}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1"},
+		{store.Filter{Most: 1}, "stet queued 1, stet failed 2, w queued 1"},
+		{store.Filter{Most: 1, Workflows: []string{"x", "stet", "x"}}, "stet queued 1, stet failed 2, x queued 1"},
 		{store.Filter{Most: 1, Workflows: []string{entityWorkflow, "x", "none"}}, entityWorkflow + " failed 1, x queued 1, x failed 1"},
-		{store.Filter{Most: 2, Statuses: []store.Status{store.Failed, store.Running, store.Failed}}, "stet/z failed 1, v failed 2"},
+		{store.Filter{Most: 2, Statuses: []store.Status{store.Failed, store.Running, store.Failed}}, "stet failed 2, stet/z failed 1"},
 		{store.Filter{Most: 2, Statuses: []store.Status{store.Queued}, Workflows: []string{"w"}}, "w queued 1"},
 		{store.Filter{Most: 1, Statuses: []store.Status{store.Stalled}}, ""},
-		{store.Filter{Most: 1, IDPrefix: "failed"}, "stet/z failed 1, v failed 1"},
-		{store.Filter{Most: 2, CreatedFrom: 1}, "stet/z failed 1, v queued 1, v failed 2, w queued 1, x queued 1"},
-		{store.Filter{Most: 1, Limit: 1, Values: true}, "stet/z failed 1, v queued 1, v failed 1, w queued 1"},
+		{store.Filter{Most: 1, IDPrefix: "failed"}, "stet failed 2"},
+		{store.Filter{Most: 2, CreatedFrom: 1}, "stet queued 1, stet failed 2, stet/z failed 1, w queued 1, x queued 1"},
+		{store.Filter{Most: 1, Limit: 1, Values: true}, "stet queued 1, stet failed 2, w queued 1"},
 	} {
 		tallies, err := k.s.Count(k.ctx, row.f)
 		k.ok(err)

@@ -23,18 +23,19 @@ type listRuns struct {
 	Query  string `query:"query" doc:"filter, as stet ls takes it; empty: all runs"`
 	Limit  int    `query:"limit" doc:"runs in a page, up to 1000; default 100"`
 	Cursor string `query:"cursor" doc:"next of the page before"`
-	Order  string `query:"order" doc:"created (the default): newest first"`
+	Order  string `query:"order" doc:"created (the default): newest first; ended: what ended last first"`
 	Values string `query:"values" doc:"none leaves inputs, outputs, errors and waits out"`
 }
 
 func (s *Server) listRuns(ctx context.Context, c *endpoint.Call, in listRuns) (*api.Runs, error) {
-	if in.Order != "" && in.Order != "created" {
-		return nil, invalid("order: expected created, found %.100q", in.Order)
+	if !slices.Contains([]string{"", "created", "ended"}, in.Order) {
+		return nil, invalid("order: expected created or ended, found %.100q", in.Order)
 	}
 	f, err := s.filter(ctx, c, in.Query)
 	if err != nil {
 		return nil, err
 	}
+	f.ByEnded = in.Order == "ended"
 	if f.Limit, err = limit(in.Limit, store.DefaultPage, maxRuns); err != nil {
 		return nil, err
 	}

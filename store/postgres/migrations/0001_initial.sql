@@ -107,6 +107,8 @@ CREATE TABLE stet.runs (
 ) WITH (fillfactor = 80, toast_tuple_target = 1024, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 ALTER TABLE stet.runs ALTER input SET STORAGE EXTERNAL, ALTER output SET STORAGE EXTERNAL;
 CREATE INDEX runs_ended ON stet.runs (workflow, status, ended, run_no) WHERE ended > 0 AND expires IS NULL;
+CREATE INDEX runs_kept ON stet.runs (workflow, status, ended, run_no) WHERE ended > 0 AND expires IS NOT NULL;
+CREATE INDEX runs_marked ON stet.runs (run_no) WHERE marks & 15 <> 0;
 CREATE INDEX runs_expires ON stet.runs (expires, run_no) WHERE expires > 0;
 CREATE INDEX runs_former ON stet.runs (run_no) WHERE incarnation > swept;
 CREATE INDEX runs_ready ON stet.runs (workflow, grp, build, run_no) WHERE ready = 1 AND marks & 17 = 0;

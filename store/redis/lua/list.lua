@@ -1,7 +1,11 @@
 -- Lists runs of some indexes, or those claimed in some shards, newest first, or some by
 -- number or ID. The caller filters.
 --
--- Arguments: by what, '1' with values; by indexes: the number below which the list begins
+-- By listings and by ends the lists are those of some statuses, and of some workflows or all.
+--
+-- Arguments: by what, '1' with values; by listings and by ends: the number below which the list
+-- begins or '+inf', how many, the time at which it goes on by ends, '1' without entities, statuses,
+-- workflows; by indexes: the number below which the list begins
 -- or '+inf', how many, indexes; by claimed: the same with groups, and their shards; by numbers: numbers; by IDs: IDs.
 -- Answer: rows.
 
@@ -13,6 +17,9 @@ local function newest(limit)
 	table.sort(nos, function(a, b) return tonumber(a) > tonumber(b) end)
 	for i = #nos, limit + 1, -1 do nos[i] = nil end
 end
+
+-- entity reports whether a workflow is the rules of an entity.
+local function entity(wf) return string.sub(wf, 1, 5) == 'stet.' end
 
 if by == LIST.indexes then
 	local below, limit = arg(), num()
@@ -27,6 +34,48 @@ if by == LIST.indexes then
 		end
 	end
 	newest(limit)
+elseif by == LIST.listings or by == LIST.ends then
+	local below, limit, en, plain = arg(), num(), arg(), flag()
+	local sts, wfs = {}, {}
+	for i = 1, num() do sts[i] = arg() end
+	for i = 1, num() do wfs[i] = arg() end
+	if #wfs == 0 then wfs = call('SMEMBERS', T .. 'w') end
+	if by == LIST.listings then
+		if below ~= '+inf' then below = '(' .. below end
+		for _, wf in ipairs(wfs) do
+			for _, st in ipairs(plain and entity(wf) and {} or sts) do
+				for _, no in ipairs(call('ZREVRANGEBYSCORE', T .. 'l:' .. st .. ':' .. wf, below, '-inf', 'LIMIT', 0, limit)) do
+					nos[#nos + 1] = no
+				end
+			end
+		end
+		newest(limit)
+	else
+		local found, max = {}, below == '+inf' and math.huge or tonumber(below)
+		for _, wf in ipairs(wfs) do
+			for _, st in ipairs(plain and entity(wf) and {} or sts) do
+				for _, kind in ipairs({ 'E:', 'K:' }) do
+					local from, got, list = 0, 0, nil
+					repeat -- what ended at the same time, and stands before, is passed by
+						list = call('ZREVRANGEBYSCORE', T .. kind .. st .. ':' .. wf, en, '-inf', 'WITHSCORES', 'LIMIT', from, limit)
+						for i = 1, #list, 2 do
+							local at, no = tonumber(list[i + 1]), tonumber(list[i])
+							if at < tonumber(en) or no < max then
+								got = got + 1
+								found[#found + 1] = { at, no }
+							end
+						end
+						from = from + limit
+					until #list < 2 * limit or got >= limit
+				end
+			end
+		end
+		table.sort(found, function(a, b)
+			if a[1] ~= b[1] then return a[1] > b[1] end
+			return a[2] > b[2]
+		end)
+		for i = 1, math.min(#found, limit) do nos[i] = dec(found[i][2]) end
+	end
 elseif by == LIST.claimed then
 	local below, limit, groups, wanted = arg(), num(), {}, {}
 	for i = 1, num() do groups[i] = arg() end

@@ -93,6 +93,8 @@ CREATE TABLE stet_runs (
 	swept       INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX stet_runs_ended ON stet_runs (workflow, status, ended) WHERE ended > 0 AND expires IS NULL;
+CREATE INDEX stet_runs_kept ON stet_runs (workflow, status, ended) WHERE ended > 0 AND expires IS NOT NULL;
+CREATE INDEX stet_runs_marked ON stet_runs (run_no) WHERE marks & 15 <> 0;
 CREATE INDEX stet_runs_expires ON stet_runs (expires) WHERE expires > 0;
 CREATE INDEX stet_runs_former ON stet_runs (run_no) WHERE incarnation > swept;
 CREATE INDEX stet_runs_ready ON stet_runs (grp, slot, workflow, build, run_no) WHERE ready = 1 AND marks & 17 = 0;
