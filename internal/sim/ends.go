@@ -37,9 +37,9 @@ func (e *ends) sent(c *store.Command, ids map[store.RunNo]string) {
 	}
 }
 
-// turn takes a turn that was written, after what it has sent. again: an operator has changed the
+// turn takes a turn that was written, after what it has sent. changed: an operator has changed the
 // run's history.
-func (e *ends) turn(t *store.Turn, id string, again bool) {
+func (e *ends) turn(t *store.Turn, id string, changed bool) {
 	if t.Update == nil {
 		return
 	}
@@ -55,7 +55,7 @@ func (e *ends) turn(t *store.Turn, id string, again bool) {
 		case e.known(child):
 		case e.spared[child]:
 			e.count("child cancelled at the end of its parent")
-		case !again && !e.changed[id]:
+		case !changed:
 			e.violated("24: %s has ended as %s, and its child %s goes on", id, t.Update.Status, child)
 		}
 	}

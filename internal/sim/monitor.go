@@ -178,6 +178,7 @@ func (m *monitor) committed(request, body []byte) {
 				m.count("turn still ready at the end")
 			}
 		}
+		changed := m.changed[m.ids[t.Run]] || len(t.Rewrites) > 0 // an act that ends a run changes no history
 		m.turn(t)
 		m.items.turn(t)
 		m.items.looked(t, m.ids[t.Run], v == store.Committed)
@@ -188,7 +189,7 @@ func (m *monitor) committed(request, body []byte) {
 		m.items.answered(sent, result.Turns[i].Sends)
 		m.sent(t.Run, sent, result.Turns[i].Sends)
 		if v == store.Committed || t.Update == nil {
-			m.ends.turn(t, m.ids[t.Run], len(t.Rewrites) > 0)
+			m.ends.turn(t, m.ids[t.Run], changed)
 		}
 	}
 	m.items.answered(b.Commands, result.Commands)

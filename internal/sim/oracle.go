@@ -404,6 +404,7 @@ func (o *oracle) messages() {
 		}
 		o.order(r, d)
 	}
+	o.inVain()
 	// A consumed event goes to one run.
 	had := map[string]string{}
 	for _, r := range o.plan.Runs {
@@ -418,6 +419,30 @@ func (o *oracle) messages() {
 			}
 		}
 	}
+}
+
+// inVain judges the scene of that name: the event that was published went to one of those that
+// waited for it, if not to the one that has ceased to wait.
+func (o *oracle) inVain() {
+	i := slices.IndexFunc(o.plan.Acts, func(a plan.Act) bool { return a.Kind == plan.Publish && a.Name == plan.InVain })
+	if i < 0 || o.acts[o.plan.Acts[i].No] == nil || o.acts[o.plan.Acts[i].No].Kind != plan.Done {
+		return
+	}
+	timedOut := 0
+	for _, r := range o.plan.Runs {
+		d := o.dumps[r.ID]
+		if op := r.Program[0]; op.Kind != plan.Event || op.To != plan.InVain {
+			continue
+		} else if d == nil || d.Status != "succeeded" || o.changed[r.ID] {
+			return
+		} else if slices.Contains(d.Lines, plan.Line(op.Name, plan.TimedOut)) {
+			timedOut++
+		}
+	}
+	if timedOut == 2 {
+		o.violated("16: nobody has got the event that a run has waited for during %s", plan.VeryLong)
+	}
+	o.count("event after a wait in vain")
 }
 
 // isOnce says whether the value is one of an event that one run only gets.

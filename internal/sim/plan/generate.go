@@ -17,7 +17,7 @@ var Features = []string{
 	Kill, Stop, Deploy, Freeze, Cut, Mute, Lose, Unheard, Slow, Hints, Jump, Drift, Away, StoreLag, Linger,
 	Map, Settle, Select, "twice", "limited", "undone children",
 	Go, Await, Delete, Edit, "schedules", "sealed", "swept", "keyed rates", "costs", "run queues", "first messages",
-	"together", "fails scope", "waits limited", "poison", "families", "steady drift",
+	"together", "fails scope", "waits limited", "poison", "families", "steady drift", "scenes",
 }
 
 // generator makes a plan. Small seeds and large ones are alike.
@@ -65,6 +65,7 @@ func Generate(seed uint64) Plan {
 	}
 	g.acts()
 	g.faults()
+	g.scene()
 	return g.Plan
 }
 

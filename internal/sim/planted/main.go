@@ -6,7 +6,7 @@
 //	go run ./internal/sim/planted --only epoch,answer --seeds 1-2000
 //
 // A seed that breaks a promise without the defect finds nothing. The exit code is 1 if a defect
-// was not found that the table does not know to be unseen, and 2 if worlds could not be executed.
+// was not found of which the table does not say that a test holds it, and 2 if worlds could not be executed.
 package main
 
 import (
@@ -62,8 +62,8 @@ func find(ctx context.Context, last uint64, only string) error {
 		switch {
 		case f.seed > 0:
 			fmt.Printf("%24s seed %d, after %d worlds, %s: %s\n", "", f.seed, f.worlds, took, f.said)
-		case d.unseen != "":
-			fmt.Printf("%24s not found in %d worlds, %s, as expected: %s\n", "", f.worlds, took, d.unseen)
+		case d.held != "":
+			fmt.Printf("%24s not found in %d worlds, %s; it is held by %s\n", "", f.worlds, took, d.held)
 		default:
 			fmt.Printf("%24s NOT FOUND in %d worlds, %s\n", "", f.worlds, took)
 			unseen = append(unseen, d.name)

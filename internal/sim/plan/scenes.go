@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// scenes are situations that chance alone seldom makes: each is a few runs and acts that must meet.
+// The rest of the world goes on around them.
+var scenes = []func(g *generator, at time.Duration){
+	(*generator).lettersAtOnce, (*generator).endedParent, (*generator).eventForOne, (*generator).waitInVain,
+	(*generator).fullRate, (*generator).commitsLost,
+}
+
+// scene adds one of them to most worlds of that feature.
+func (g *generator) scene() {
+	if !g.on["scenes"] || g.chance(0.3) {
+		return
+	}
+	scenes[g.IntN(len(scenes))](g, g.upTo(g.Length/2))
+	slices.SortStableFunc(g.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(g.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+}
+
+// enters adds a run.
+func (g *generator) enters(at time.Duration, p Program) string {
+	id := fmt.Sprintf("r%d", len(g.Runs))
+	g.Runs = append(g.Runs, Run{ID: id, At: at, Program: p})
+	return id
+}
+
+// stageHand is the sender of a scene's acts.
+const stageHand = 1000
+
+func (g *generator) does(at time.Duration, kind, run, name string) {
+	g.Acts = append(g.Acts, Act{
+		No: len(g.Acts) + 1, At: at, Kind: kind, Run: run, Name: name, From: stageHand, Keyed: true,
+	})
+}
+
+func (g *generator) waits(kind, to string, wait time.Duration) Op {
+	op := g.named(kind)
+	op.To, op.Wait = to, wait
+	return op
+}
+
+// lettersAtOnce: several messages of one sender wait when their run comes to receive them.
+func (g *generator) lettersAtOnce(at time.Duration) {
+	box := Receive + "-scene"
+	p := Program{g.waits(Sleep, "", time.Second+g.upTo(2*time.Second))}
+	n := 2 + g.IntN(3)
+	for range n {
+		p = append(p, g.waits(Receive, box, Patience))
+	}
+	id := g.enters(at, p)
+	for range n {
+		g.does(at+300*time.Millisecond, Send, id, box)
+	}
+}
+
+// endedParent: a run is terminated while it executes a step and a child of it lives.
+func (g *generator) endedParent(at time.Duration) {
+	all, call, child, step := g.named(All), g.named(Call), g.waits(Sleep, "", 40*time.Second), g.named(Step)
+	step.Body = &Body{Takes: 4 * time.Second}
+	call.Subs = []Program{{child}}
+	all.Subs = []Program{{call}, {step}}
+	id := g.enters(at, Program{all})
+	g.does(at+time.Second+g.upTo(time.Second), Terminate, id, "")
+}
+
+// eventForOne: several runs wait for an event that one of them gets.
+func (g *generator) eventForOne(at time.Duration) {
+	n := 2 + g.IntN(2)
+	for range n {
+		g.enters(at, Program{g.waits(Event, "once", Patience)})
+	}
+	g.does(at+2*time.Second, Publish, "", "once")
+}
+
+// waitInVain: a run waits for an event in vain, and goes on. Another one waits for the event that is
+// published then.
+func (g *generator) waitInVain(at time.Duration) {
+	g.enters(at, Program{g.waits(Event, InVain, time.Second), g.waits(Sleep, "", 20*time.Second)})
+	g.enters(at+200*time.Millisecond, Program{g.waits(Event, InVain, VeryLong)})
+	g.does(at+3*time.Second, Publish, "", InVain)
+}
+
+// InVain is the topic of that scene. One event is published there.
+const InVain = "once in vain"
+
+// VeryLong is longer than anything that goes wrong.
+const VeryLong = 5 * time.Minute
+
+// fullRate: many steps want the permits of a queue at once, with one key, and each costs more than
+// one unit. The act that changes settings, which clears rates, is not for this queue.
+func (g *generator) fullRate(time.Duration) {
+	q := Queue{Name: "rated", Per: 10 * time.Second}
+	if g.chance(0.5) {
+		q.Rate = 4
+	} else {
+		q.RatePerKey = 4
+	}
+	all := g.named(All)
+	for range 8 {
+		step := g.named(Step)
+		step.Body, step.Queue, step.Key, step.Cost = &Body{}, q.Name, "a", 2
+		all.Subs = append(all.Subs, Program{step})
+	}
+	g.Queues = append(g.Queues, q)
+	g.enters(0, Program{all})
+}
+
+// commitsLost: requests to commit are lost while a run has one short step after another.
+func (g *generator) commitsLost(at time.Duration) {
+	var p Program
+	for range 12 {
+		step := g.named(Step)
+		step.Body = &Body{Takes: g.upTo(200 * time.Millisecond)}
+		p = append(p, step)
+	}
+	g.enters(at, p)
+	for node := range g.Nodes {
+		g.Faults = append(g.Faults, Fault{
+			Kind: Lose, At: min(at+500*time.Millisecond, g.Length), Lasts: time.Second, Node: node, Share: 0.5, Method: "Commit",
+		})
+	}
+}
