@@ -69,6 +69,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // logRequest writes the line of a request.
 func (s *server) logRequest(c *endpoint.Call, rec *recorder, took time.Duration) {
+	if seen := s.options.Requested; seen != nil {
+		route := c.Request.Pattern
+		if _, path, found := strings.Cut(route, " "); found {
+			route = path
+		}
+		seen(c.Request.Method, route, rec.status, took)
+	}
 	who := ""
 	if c.Who != nil {
 		who = c.Who.Name

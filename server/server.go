@@ -59,6 +59,14 @@ type Options struct {
 	// Rate bounds the requests per second of one identity. Default 100; stet.None: without
 	// limit.
 	Rate int
+	// Requested is called when a request has been answered, with its method, the pattern of
+	// its route ("" if it was refused before one was found), the status and the time that it
+	// took. Following is called with 1 when a follower of the stream of events begins, and with
+	// -1 when it ends. Both must be quick and safe for concurrent use; nil: they are not called.
+	// Those of prom.HTTP are the metrics stet_http_requests_total, stet_http_seconds and
+	// stet_followers.
+	Requested func(method, route string, status int, took time.Duration)
+	Following func(change int)
 }
 
 // New returns a handler for an engine's store. The engine need not run, nor have code: what
@@ -83,6 +91,7 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 	}
 	rows := (&resources.Server{
 		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again, Live: live.New(engine),
+		Following: o.Following,
 	}).Table()
 	s.mux, s.table = routes(s, rows), rows
 	return s, nil

@@ -72,7 +72,47 @@ var table = map[string]string{
 	"stet_runs_in_memory": "state", "stet_shards": "group", "stet_lease_events_total": "event", "stet_fenced_total": "",
 	"stet_store_errors_total": "act", "stet_value_bytes": "kind", "stet_runs": "status workflow",
 	"stet_ready_oldest_seconds": "", "stet_dead_letters": "", "stet_queue_waiting": "queue", "stet_queue_held": "queue",
-	"stet_schedule_late_seconds": "",
+	"stet_schedule_late_seconds": "", "stet_http_requests_total": "code method route",
+	"stet_http_seconds": "code method route", "stet_followers": "",
+}
+
+// TestRequestsAreCounted by route and code; methods that nobody knows, and those who follow
+// for hours, do not spoil the counts.
+func TestRequestsAreCounted(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	h, err := prom.NewHTTP(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Requested("GET", "/api/v1/runs", 200, time.Second)
+	h.Requested("GET", "/api/v1/runs", 200, time.Second)
+	h.Requested("GET", "/api/v1/events", 200, time.Hour)
+	h.Requested("BREW", "", 405, time.Second)
+	h.Following(1)
+	h.Following(1)
+	h.Following(-1)
+	var got []string
+	for name, f := range gathered(t, reg) {
+		for _, m := range f.GetMetric() {
+			n := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+			got = append(got, fmt.Sprint(name, " ", labelsOf(m), " ", n))
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"stet_followers  1",
+		"stet_http_requests_total code=200 method=GET route=/api/v1/events 1",
+		"stet_http_requests_total code=200 method=GET route=/api/v1/runs 2",
+		"stet_http_requests_total code=405 method=other route= 1",
+		"stet_http_seconds code=200 method=GET route=/api/v1/runs 2",
+		"stet_http_seconds code=405 method=other route= 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("expected\n%s\nfound\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+	}
+	if _, err := prom.NewHTTP(reg); err == nil {
+		t.Error("a second NewHTTP with one registerer was not refused")
+	}
 }
 
 // TestMetricsOfAWorkload: each metric of the table is there with its labels and no others, the
@@ -102,6 +142,11 @@ func TestMetricsOfAWorkload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		web, err := prom.NewHTTP(reg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web.Requested("GET", "/api/v1/runs", 200, time.Second)
 		s := memory.New()
 		t.Cleanup(func() { s.Close() })
 		e := serving(t, s, stet.Config{

@@ -58,6 +58,10 @@ func (s *Server) events(ctx context.Context, c *endpoint.Call, in follow) error 
 		return &endpoint.Error{Code: api.CodeBusy, Detail: "the server has as many followers as it may", Wait: 10}
 	}
 	defer s.followers.Add(-1)
+	if s.Following != nil {
+		s.Following(1)
+		defer s.Following(-1)
+	}
 	s.stream(ctx, c, follower)
 	return nil
 }

@@ -28,8 +28,9 @@ type Server struct {
 	Login  func(ctx context.Context, c *endpoint.Call, token string) (*access.Identity, error)
 	Logout func(*endpoint.Call)
 	// Again returns an error if the identity of a call may not go on with it.
-	Again func(*endpoint.Call) error
-	Live  *live.Reads
+	Again     func(*endpoint.Call) error
+	Live      *live.Reads
+	Following func(change int) // called for each follower that begins or ends; nil: nobody
 
 	followers atomic.Int64
 	underWay  atomic.Int64 // bulks
