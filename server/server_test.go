@@ -48,6 +48,12 @@ var (
 		who, err := stet.Message[string]("approved").Receive(ctx)
 		return paid + " by " + who, err
 	})
+	checkout = stet.Define("checkout", func(ctx stet.Context, in map[string]string) (string, error) {
+		if in == nil {
+			return "", stet.Permanent(errors.New("no order"))
+		}
+		return "sent " + in["sku"], nil
+	})
 	broken = stet.Define("broken", func(ctx stet.Context, _ string) (string, error) {
 		return stet.Step(ctx, "charge", func(context.Context) (string, error) {
 			return "", stet.Permanent(errors.New("secret card declined"))
@@ -91,7 +97,7 @@ func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	s := memory.New()
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
-		Store: s, Workflows: []stet.Definition{order, broken, late}, Logger: quiet(),
+		Store: s, Workflows: []stet.Definition{checkout, order, broken, late}, Logger: quiet(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ export function Letters() {
     <div class="page">
       <h1>Dead letters</h1>
       <p class="dim">Messages, events and other items whose run has ended without taking them, or has refused them.</p>
-      {may("operate") && list.length > 0 && <div class="buttons"><button class="button" disabled={!chosen.size} onClick={() => setAsk(replay([...chosen]))}>Replay {chosen.size || ""}…</button>
+      {may("operate") && list.length > 0 && <div class="buttons"><button class="button" disabled={!chosen.size} onClick={() => setAsk(replay([...chosen]))}>Replay selected{chosen.size > 0 && ` (${chosen.size})`}…</button>
         <button class="button quiet" onClick={() => setChosen(chosen.size === list.length ? new Set() : new Set(list.map((l) => l.number)))}>{chosen.size === list.length ? "Clear" : "Select all shown"}</button></div>}
       {error !== undefined && <Trouble error={error} retry={load} />}
       {!data ? error === undefined && <Loading /> : !list.length ? <Empty title="There are no dead letters">All that was sent was taken.</Empty> : (

@@ -4,7 +4,6 @@ import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
 import { Empty, Facts, Loading, Table, Trouble, useLoad, When } from "./parts";
-import { quoted } from "./query";
 import { link, toRuns } from "./route";
 import { span } from "./time";
 
@@ -72,8 +71,9 @@ export function Queues({ name }: { name?: string | undefined }) {
         <>
           <div class="buttons">{may("operate") && <><button class="button" onClick={() => setAsk(pause(one))}>{one.paused ? "Resume…" : "Pause…"}</button>
             <button class="button" onClick={() => setAsk(change(one))}>Limits…</button></>}
-            <a class="button" href={toRuns("waits=queue:" + quoted(one.name))}>Runs that wait here</a></div>
+            <a class="button" href={toRuns("mark=held")}>Runs held by a queue</a></div>
           <Meter q={one} />
+          {one.paused && <div class="note is-warn"><Icon name="paused" /><p>Paused: no permit is given, {one.waiting} {one.waiting === 1 ? "waits" : "wait"}.</p></div>}
           <Facts of={[
             ["state", one.paused ? "paused" : "open"], ["limits", limits(one)], ["held", one.held], ["waiting", one.waiting], ["delayed by the rate", one.delayed],
             ["granted so far", one.granted], ["group", one.group], ["released while suspended", one.release_while_suspended ? "yes" : ""],

@@ -1,0 +1,371 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server"
+	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/store"
+)
+
+// ended starts an order, approves it and waits for its end.
+func (w *world) ended(id string) {
+	w.t.Helper()
+	w.started("order", id, "apple")
+	if err := stet.Message[string]("approved").Send(w.t.Context(), w.engine, id, "ann"); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.engine.Runs().Wait(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// output waits for the end of a run and returns its output.
+func (w *world) output(id string) string {
+	w.t.Helper()
+	var run api.Run
+	w.get("operator", "runs/"+id+"?wait=30s", &run)
+	return string(run.Output)
+}
+
+// TestRewindEditForkByHTTP repair a run as the engine does.
+func TestRewindEditForkByHTTP(t *testing.T) {
+	w := newWorld(t, true)
+	w.ended("o-1")
+	var started api.Started
+	fork := api.Fork{Before: "charge", ID: "o-2", Reason: "once more"}
+	w.ask("operator", "POST", "runs/o-1/fork", fork, http.StatusCreated, &started)
+	if started.ID != "o-2" {
+		t.Errorf("the fork is %q", started.ID)
+	}
+	if got := w.output("o-2"); got != `"paid apple by ann"` { // the message has come along
+		t.Errorf("the fork ends with %s", got)
+	}
+	var done api.Done
+	edit := api.Edit{Step: "charge", Result: json.RawMessage(`"paid by hand"`), Act: api.Act{Reason: "in cash"}}
+	w.ask("operator", "POST", "runs/o-1/edit", edit, http.StatusOK, &done)
+	if got := w.output("o-1"); !done.Done || got != `"paid by hand by ann"` {
+		t.Errorf("edited: %+v, %s", done, got)
+	}
+	w.ask("operator", "POST", "runs/o-1/rewind", api.Rewind{Before: "/"}, http.StatusOK, &done)
+	if got := w.output("o-1"); !done.Done || got != `"paid apple by ann"` {
+		t.Errorf("rewound: %+v, %s", done, got)
+	}
+	text := "no"
+	for path, body := range map[string]any{
+		"edit": api.Edit{Step: "charge"}, "rewind": api.Rewind{Before: "~~"}, "fork": api.Fork{Before: "~~"},
+	} {
+		w.refused("operator", "POST", "runs/o-1/"+path, body, "invalid")
+	}
+	w.refused("operator", "POST", "runs/o-1/edit",
+		api.Edit{Step: "charge", Result: json.RawMessage("1"), Error: &text}, "invalid")
+	w.refused("operator", "POST", "runs/o-9/rewind", api.Rewind{Before: "/"}, "not_found")
+	w.refused("operator", "POST", "runs/o-1/fork", api.Fork{Before: "/", ID: "o-2"}, "exists")
+}
+
+// TestArrayOfStarts is one commit: the outcome of each is in its order.
+func TestArrayOfStarts(t *testing.T) {
+	w := newWorld(t, false)
+	w.started("order", "o-1", "pear")
+	input := json.RawMessage(`"apple"`)
+	starts := []api.Start{
+		{Workflow: "order", ID: "o-0", Input: input}, {Workflow: "order", ID: "o-1", Input: input},
+		{Workflow: "order", ID: "o-2", Input: input, Existing: "refuse"},
+	}
+	var started api.Started
+	w.ask("caller", "POST", "runs", starts, http.StatusCreated, &started)
+	want := []api.StartedRun{{ID: "o-0"}, {Code: "exists"}, {ID: "o-2"}}
+	if fmt.Sprint(started.Runs) != fmt.Sprint(want) {
+		t.Errorf("expected %+v, found %+v", want, started.Runs)
+	}
+	w.refused("caller", "POST", "runs", []api.Start{}, "invalid")
+	w.refused("caller", "POST", "runs", []api.Start{starts[0], {Workflow: "broken"}}, "invalid")
+	w.refused("caller", "POST", "runs", starts, "invalid", "Idempotency-Key", "k")
+	w.refused("caller", "POST", "runs", make([]api.Start, 1001), "invalid")
+}
+
+// cut is the connection of a server that dies after it has acted, before it answers.
+type cut struct{ header http.Header }
+
+func (c cut) Header() http.Header       { return c.header }
+func (c cut) Write([]byte) (int, error) { panic(http.ErrAbortHandler) }
+func (c cut) WriteHeader(int)           { panic(http.ErrAbortHandler) }
+
+// TestRepeatAfterNoAnswer: a server acts and dies before it answers; the repeat with the same
+// key gives the same answer and changes nothing.
+func TestRepeatAfterNoAnswer(t *testing.T) {
+	w := newWorld(t, true)
+	w.ended("o-1")
+	w.started("order", "o-2", "apple")
+	for _, row := range []struct {
+		name, path string
+		body       any
+		count      func() int
+	}{
+		{"start", "runs", api.Start{Workflow: "order", Input: json.RawMessage(`"fig"`)}, func() int {
+			return w.count(store.Filter{Tags: []store.Pair{{Key: "sku", Value: "fig"}}})
+		}},
+		{"fork", "runs/o-1/fork", api.Fork{Before: "charge"}, func() int { return w.count(store.Filter{}) - 3 }},
+		{"send", "runs/o-2/messages/note", api.Send{Value: json.RawMessage("1")}, func() int {
+			var inbox api.Inbox
+			w.get("operator", "runs/o-2/inbox", &inbox)
+			return len(inbox.Items)
+		}},
+		{"publish", "topics/jobs/events", api.Publish{Mode: "consumed"}, func() int {
+			var events api.TopicEvents
+			w.get("operator", "topics/jobs/events", &events)
+			return len(events.Events)
+		}},
+	} {
+		data, err := json.Marshal(row.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("POST", "/api/v1/"+row.path, strings.NewReader(string(data)))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer operator")
+		r.Header.Set("Idempotency-Key", "k-"+row.name)
+		died := func() (died bool) {
+			defer func() { died = recover() == http.ErrAbortHandler }()
+			w.handler.ServeHTTP(cut{http.Header{}}, r)
+			return false
+		}()
+		if !died {
+			t.Fatalf("%s: the answer was not cut off", row.name)
+		}
+		var first string
+		for range 2 {
+			repeat := w.do("operator", "POST", row.path, row.body, "Idempotency-Key", "k-"+row.name)
+			text, err := io.ReadAll(repeat.Body)
+			if err != nil || repeat.StatusCode >= 300 || first != "" && first != string(text) {
+				t.Errorf("%s: the repeat: %d %s, before %s (%v)", row.name, repeat.StatusCode, text, first, err)
+			}
+			first = string(text)
+		}
+		for begun := time.Now(); row.count() != 1; {
+			if row.count() > 1 || time.Since(begun) > time.Minute {
+				t.Fatalf("%s: %d were made", row.name, row.count())
+			}
+		}
+	}
+}
+
+func (w *world) count(f store.Filter) int {
+	w.t.Helper()
+	runs, _, err := w.engine.Runs().List(w.t.Context(), f)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(runs)
+}
+
+// TestRedact: what the function returns is shown in place of each value, to everybody, and
+// the raw file is refused.
+func TestRedact(t *testing.T) {
+	var places []string
+	w := newWorld(t, true, func(o *server.Options) {
+		o.Redact = func(workflow, place string, value json.RawMessage) json.RawMessage {
+			if workflow == "broken" && strings.Contains(string(value), "secret") {
+				places = append(places, place)
+				return json.RawMessage(`"***"`)
+			}
+			return value
+		}
+	})
+	w.started("broken", "b-1", "secret pear")
+	w.ended("o-1")
+	if _, err := w.engine.Runs().Wait(t.Context(), "b-1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"runs", "runs/b-1", "runs/b-1/history", "runs/b-1/history?at=charge", "runs/b-1/value?at=input",
+		"runs/b-1/value?at=charge",
+	} {
+		text, err := io.ReadAll(w.do("admin", "GET", path, nil).Body)
+		if err != nil || strings.Contains(string(text), "secret") {
+			t.Errorf("%s shows %s, %v", path, text, err)
+		}
+	}
+	if len(places) == 0 || w.output("o-1") != `"paid apple by ann"` {
+		t.Errorf("edited at %v; the output of another workflow is %s", places, w.output("o-1"))
+	}
+	w.refused("admin", "GET", "runs/b-1/export", nil, "forbidden")
+}
+
+// TestClientCert: a verified certificate says who calls, nothing else does.
+func TestClientCert(t *testing.T) {
+	auth := server.ClientCert(func(c *x509.Certificate) *access.Identity {
+		if c.Subject.CommonName != "ann" {
+			return nil
+		}
+		return &access.Identity{Name: "ann", Role: access.Viewer}
+	})
+	named := func(name string) *x509.Certificate { return &x509.Certificate{Subject: pkix.Name{CommonName: name}} }
+	w := newWorld(t, false, func(o *server.Options) { o.Access = []access.Authenticator{auth} })
+	for _, row := range []struct {
+		state  *tls.ConnectionState
+		status int
+	}{
+		{nil, http.StatusUnauthorized},
+		{&tls.ConnectionState{}, http.StatusUnauthorized},
+		{&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("ann")}}, http.StatusUnauthorized}, // not verified
+		{&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{named("ann")}}}, http.StatusOK},
+		{&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{named("bob"), named("ann")}}}, http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequest("GET", "/api/v1/info", nil)
+		r.TLS = row.state
+		rec := httptest.NewRecorder()
+		w.handler.ServeHTTP(rec, r)
+		if rec.Code != row.status {
+			t.Errorf("%+v: status %d, want %d", row.state, rec.Code, row.status)
+		}
+	}
+}
+
+// TestSessionsEnd after eight hours, and never after their token.
+func TestSessionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := time.Now().Add(time.Hour)
+		who := server.Func(func(r *http.Request) (*access.Identity, error) {
+			switch r.Header.Get("Authorization") {
+			case "Bearer long":
+				return &access.Identity{Name: "lara", Role: access.Viewer}, nil
+			case "Bearer short":
+				return &access.Identity{Name: "sam", Role: access.Viewer, Until: until}, nil
+			}
+			return nil, nil
+		})
+		w := newWorld(t, false, func(o *server.Options) { o.Access = []access.Authenticator{who} })
+		login := func(token string) []string {
+			r := w.ask("", "POST", "login", api.Login{Token: token}, http.StatusOK, nil)
+			return []string{"Cookie", r.Cookies()[0].Name + "=" + r.Cookies()[0].Value}
+		}
+		long, short := login("long"), login("short")
+		time.Sleep(time.Hour - time.Minute)
+		w.ask("", "GET", "info", nil, http.StatusOK, nil, long...)
+		w.ask("", "GET", "info", nil, http.StatusOK, nil, short...)
+		time.Sleep(2 * time.Minute)
+		w.ask("", "GET", "info", nil, http.StatusOK, nil, long...)
+		w.refused("", "GET", "info", nil, "unauthenticated", short...)
+		time.Sleep(7 * time.Hour)
+		w.refused("", "GET", "info", nil, "unauthenticated", long...)
+	})
+}
+
+// FuzzRequests: whatever a cursor, an event ID, an ID in a path or a body is, the server
+// answers, and finds no fault in itself.
+func FuzzRequests(f *testing.F) {
+	f.Add("", "", "o-1", `{}`)
+	f.Add("AAAA", "o-1:0:0:1", "~bw", `{"workflow":"order","input":1}`)
+	f.Add("x", "\x00", "..", `[{"workflow":"order"}]`)
+	f.Add("x", "1", "%2e%2e", `{"token":"stet"}`)
+	f.Add("x", "1", "a", `{"query":"status=failed","verb":"retry"}`)
+	f.Fuzz(func(t *testing.T, cursor, last, id, body string) {
+		w := newWorld(t, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		ask := func(method, path, body string) {
+			r, err := http.NewRequestWithContext(ctx, method, "/api/v1/"+path, strings.NewReader(body))
+			if err != nil {
+				return // a client cannot send it either
+			}
+			r.Header.Set("Authorization", "Bearer admin")
+			r.Header.Set("Last-Event-ID", last)
+			if body != "" {
+				r.Header.Set("Content-Type", "application/json")
+			} else {
+				r.Body, r.ContentLength = http.NoBody, 0
+			}
+			rec := httptest.NewRecorder()
+			w.handler.ServeHTTP(rec, r)
+			if rec.Code >= 500 && rec.Code != http.StatusServiceUnavailable {
+				t.Errorf("%s %q %q: %d %s", method, path, body, rec.Code, rec.Body)
+			}
+		}
+		query := "?cursor=" + strings.NewReplacer("&", "", "#", "", " ", "").Replace(cursor)
+		ask("GET", "runs"+query, "")
+		ask("GET", "deadletters"+query, "")
+		ask("GET", "runs/"+id, "")
+		for _, path := range []string{
+			"runs", "bulk/preview", "bulk", "promises/resolve", "promises/reject", "topics/t/events", "tokens", "login",
+		} {
+			ask("POST", path, body)
+		}
+		ask("PUT", "queues/q", body)
+		ask("PUT", "schedules/s", body)
+		cancel() // a stream ends at once
+		ask("GET", "events?run=o-1", "")
+	})
+}
+
+// TestGuide executes the requests of the guide.
+func TestGuide(t *testing.T) {
+	for _, program := range []string{"bash", "curl", "jq"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("STET_TEST_STRICT") == "1" && program != "jq" {
+				t.Fatal(err)
+			}
+			t.Skipf("expected %s in the PATH, found none", program)
+		}
+	}
+	guide, err := os.ReadFile(filepath.Join("..", "docs", "guide", "serving.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, true)
+	if _, err := checkout.Start(t.Context(), w.engine, nil, stet.ID("order-4711")); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(w.handler)
+	t.Cleanup(web.Close)
+	home := t.TempDir()
+	// A stream of events has no end: curl leaves it after a while, with 28.
+	settings := "fail-with-body\nsilent\nmax-time = 20\n"
+	if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	executed := 0
+	for _, block := range strings.Split(string(guide), "```sh\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if !strings.Contains(block, "curl ") {
+			continue
+		}
+		for _, command := range strings.Split(strings.ReplaceAll(block, "/events?run=order-4711\"",
+			"/events?run=order-4711\" --max-time 2 || [ $? = 28 ]"), "\ncurl ") {
+			if command = strings.TrimSpace(command); !strings.Contains(command, "curl ") {
+				command = "curl " + command
+			}
+			executed++
+			token := "" // of the preview, which the next command uses
+			if strings.Contains(command, "$TOKEN") {
+				var p api.BulkPreview
+				w.ask("operator", "POST", "bulk/preview", api.BulkRequest{Verb: "retry"}, http.StatusOK, &p)
+				token = p.Token
+			}
+			c := exec.CommandContext(t.Context(), "bash", "-eo", "pipefail", "-c", command)
+			c.Env = append(os.Environ(), "CURL_HOME="+home, "STET_SERVER="+web.URL, "STET_TOKEN=operator", "TOKEN="+token)
+			if text, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s\n%v: %s", command, err, text)
+			}
+		}
+	}
+	if executed < 7 {
+		t.Errorf("%d commands were executed", executed)
+	}
+}
