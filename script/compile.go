@@ -1,0 +1,133 @@
+package script
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/parser"
+
+	"github.com/stet-run/stet"
+)
+
+// MaxSource is the most bytes that a script may have, bundled.
+const MaxSource = 256 << 10
+
+// Workflow is the definition that Compile gives: input and result are JSON.
+type Workflow = stet.Workflow[json.RawMessage, json.RawMessage]
+
+// ErrSource says that a script cannot be compiled: it does not parse, uses a regular
+// expression that Go's engine does not take, or is too large. The text has all places.
+var ErrSource = errors.New("the script cannot be compiled")
+
+// Compile makes a workflow of a script: one that defines a function workflow, or one that
+// package bundle has made. tasks are what Task.run executes; their names must differ. The
+// name is that of the workflow, as in stet.Define, whose options follow. Errors wrap
+// ErrSource, with file:line:column, or stet.ErrInvalid. The definition may be used
+// concurrently, and by several engines.
+func Compile(name, source string, tasks []Task, opts ...stet.DefineOption) (*Workflow, error) {
+	byName := map[string]Task{}
+	for _, t := range tasks {
+		if t.name == "" || t.call == nil {
+			return nil, fmt.Errorf("script %s: a task without name or function: %w", name, stet.ErrInvalid)
+		}
+		if _, twice := byName[t.name]; twice {
+			return nil, fmt.Errorf("script %s: two tasks are named %s: %w", name, t.name, stet.ErrInvalid)
+		}
+		byName[t.name] = t
+	}
+	program, err := parse(name, source)
+	if err != nil {
+		return nil, err
+	}
+	p := &compiled{name: name, tasks: byName, code: program}
+	return stet.Define(name, p.run, opts...), nil
+}
+
+// compiled is a compiled script. It is shared by its runs.
+type compiled struct {
+	name  string
+	tasks map[string]Task
+	code  *goja.Program
+}
+
+func parse(name, source string) (*goja.Program, error) {
+	if len(source) > MaxSource {
+		return nil, fmt.Errorf("script %s: expected at most %d bytes, found %d: %w", name, MaxSource, len(source), ErrSource)
+	}
+	file := name + ".js"
+	tree, err := goja.Parse(file, source, parser.WithSourceMapLoader(func(path string) ([]byte, error) {
+		return nil, fmt.Errorf("expected a source map within the script, found a reference to %s", path)
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
+	}
+	var bad []string
+	eachRegExp(reflect.ValueOf(tree), map[uintptr]bool{}, func(e *ast.RegExpLiteral) {
+		if err := checkRegExp(e.Pattern, e.Flags); err != nil {
+			bad = append(bad, fmt.Sprintf("%v: %v", tree.File.Position(int(e.Idx0())-1), err))
+		}
+	})
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
+	}
+	code, err := goja.CompileAST(tree, true)
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
+	}
+	return code, nil
+}
+
+// checkRegExp refuses what Go's engine does not take: it has no bound of time otherwise.
+func checkRegExp(pattern, flags string) error {
+	_, err := parser.TransformRegExp(pattern, strings.Contains(flags, "s"), strings.Contains(flags, "u"))
+	if err != nil {
+		return fmt.Errorf("expected a regular expression without lookaround and backreferences, found /%s/: %v", pattern, err)
+	}
+	return nil
+}
+
+var regExpType = reflect.TypeFor[*ast.RegExpLiteral]()
+
+// eachRegExp finds the regular expressions of a syntax tree, for which goja has no walk.
+func eachRegExp(v reflect.Value, seen map[uintptr]bool, found func(*ast.RegExpLiteral)) {
+	switch v.Kind() {
+	case reflect.Interface:
+		eachRegExp(v.Elem(), seen, found)
+	case reflect.Pointer:
+		if v.IsNil() || seen[v.Pointer()] || !strings.HasSuffix(v.Type().Elem().PkgPath(), "goja/ast") {
+			return
+		}
+		seen[v.Pointer()] = true
+		if v.Type() == regExpType && v.CanInterface() {
+			found(v.Interface().(*ast.RegExpLiteral))
+			return
+		}
+		eachRegExp(v.Elem(), seen, found)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				eachRegExp(v.Field(i), seen, found)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachRegExp(v.Index(i), seen, found)
+		}
+	}
+}
+
+// taskNames are for messages.
+func (p *compiled) taskNames() string {
+	var names []string
+	for name := range p.tasks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

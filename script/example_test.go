@@ -1,0 +1,61 @@
+package script_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/script"
+	"github.com/stet-run/stet/script/bundle"
+	"github.com/stet-run/stet/store/memory"
+)
+
+const orderScript = `
+export default async function (order) {
+  const charge = await Task.run("charge", order, { attempts: 8 });
+  await Task.delay(0.01);
+  const parcels = await Task.all(order.lines.map(line => () => Task.run("pack", line, { key: line })));
+  return { charge, parcels };
+}`
+
+func Example() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	order, err := compileOrder()
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := stet.New(ctx, stet.Config{
+		Store: memory.New(), Workflows: []stet.Definition{order}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = engine.Run(ctx) }()
+	run, err := order.Start(ctx, engine, json.RawMessage(`{"id":"o1","lines":["tea","pot"]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	receipt, err := run.Wait(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(receipt))
+	// Output: {"charge":"charged o1","parcels":["packed tea","packed pot"]}
+}
+
+type scriptOrder struct{ ID string }
+
+func compileOrder() (*script.Workflow, error) {
+	source, err := bundle.Source("order.js", orderScript) // bundle.File("order.ts") follows its imports
+	if err != nil {
+		return nil, err
+	}
+	return script.Compile("order", source, []script.Task{
+		script.Func("charge", func(_ context.Context, o scriptOrder) (string, error) { return "charged " + o.ID, nil }),
+		script.Func("pack", func(_ context.Context, line string) (string, error) { return "packed " + line, nil }),
+	})
+}

@@ -1,0 +1,212 @@
+// What a script finds beside the language. `native` is what Go gives; everything here is
+// kept in variables before the script can change it.
+(function (native) {
+  "use strict";
+  const { stringify } = JSON, P = Promise, E = Error, keys = Object.keys, isArray = Array.isArray;
+  const then = P.prototype.then, call = Function.prototype.call;
+  const hook = (p, ok, bad) => call.call(then, p, ok, bad);
+
+  // Limits of what one native call may take.
+  const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100;
+  const text = n => { if (n > maxText) throw new RangeError("a string may have 16 MiB, not " + n + " characters"); };
+  const list = n => { if (n > maxArray) throw new RangeError("an array may have 1,000,000 elements, not " + n); };
+  const guard = (o, name, check) => {
+    const f = o[name];
+    Object.defineProperty(o, name, { configurable: true, writable: true, value: { [name](...a) {
+      check(this, a); return f.apply(this, a);
+    } }[name] });
+  };
+  guard(String.prototype, "repeat", (s, [n]) => text(String(s).length * (n > 0 ? n : 0)));
+  guard(String.prototype, "padStart", (s, [n]) => text(n));
+  guard(String.prototype, "padEnd", (s, [n]) => text(n));
+  guard(Array.prototype, "fill", a => list(a.length));
+  guard(Array.prototype, "join", (a, [sep]) => {
+    list(a.length);
+    let n = sep === undefined ? 0 : String(sep).length * a.length;
+    for (let i = 0; i < a.length; i++) { if (typeof a[i] === "string") text(n += a[i].length); }
+  });
+  guard(Array, "from", (_, [a]) => { if (a && typeof a.length === "number") list(a.length); });
+  guard(Array.prototype, "concat", (a, more) => {
+    let n = a.length; for (const m of more) n += isArray(m) ? m.length : 1; list(n);
+  });
+  const depth = value => {
+    let level = [value];
+    for (let d = 0; level.length > 0; d++) {
+      if (d > maxDepth) throw new RangeError("a value may be 100 levels deep, or refers to itself");
+      const next = [];
+      for (const v of level) {
+        if (v === null || typeof v !== "object") continue;
+        for (const k of keys(v)) { const in_ = v[k]; if (in_ !== null && typeof in_ === "object") next.push(in_); }
+        list(next.length);
+      }
+      level = next;
+    }
+  };
+  guard(JSON, "stringify", (_, [v]) => depth(v));
+  const OldArray = Array;
+  const construct = (a, target) => {
+    if (a.length === 1 && typeof a[0] === "number") list(a[0]);
+    return target ? Reflect.construct(OldArray, a, target === NewArray ? OldArray : target) : OldArray(...a);
+  };
+  function NewArray(...a) { return construct(a, new.target); }
+  NewArray.prototype = OldArray.prototype;
+  for (const k of ["from", "of", "isArray"]) NewArray[k] = OldArray[k];
+  Object.defineProperty(NewArray, Symbol.species, { get() { return this; } });
+  Object.defineProperty(OldArray.prototype, "constructor", { value: NewArray, writable: true, configurable: true });
+
+  const OldRegExp = RegExp;
+  function NewRegExp(p, f) {
+    const source = p instanceof OldRegExp ? p.source : p === undefined ? "" : String(p);
+    const flags = f === undefined ? (p instanceof OldRegExp ? p.flags : "") : String(f);
+    const bad = native.regexp(source, flags);
+    if (bad) throw new SyntaxError(bad);
+    return new OldRegExp(source, flags);
+  }
+  NewRegExp.prototype = OldRegExp.prototype;
+  Object.defineProperty(OldRegExp.prototype, "constructor", { value: NewRegExp, writable: true, configurable: true });
+
+  // Dates are UTC whatever the zone of the node.
+  const OldDate = Date;
+  const local = s => {
+    const t = OldDate.parse(s);
+    if (t !== t || /(Z|[+-]\d\d:?\d\d|GMT|UTC)\s*(\(.*\))?$/i.test(s) || /^[+-]?\d{4,6}(-\d\d(-\d\d)?)?$/.test(s)) return t;
+    const d = new OldDate(t);
+    return OldDate.UTC(own.getFullYear.call(d), own.getMonth.call(d), own.getDate.call(d), own.getHours.call(d),
+      own.getMinutes.call(d), own.getSeconds.call(d), own.getMilliseconds.call(d));
+  };
+  const own = {}, D = OldDate.prototype;
+  for (const part of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
+    own["get" + part] = D["get" + part];
+    D["get" + part] = D["getUTC" + part];
+    if (part !== "Day") D["set" + part] = D["setUTC" + part];
+  }
+  D.getTimezoneOffset = () => 0;
+  D.toString = D.toUTCString;
+  D.toLocaleString = D.toUTCString;
+  D.toDateString = D.toLocaleDateString = function () { return this.toISOString().slice(0, 10); };
+  D.toTimeString = D.toLocaleTimeString = function () { return this.toISOString().slice(11, 19) + " GMT"; };
+  function NewDate(...a) {
+    if (!new.target) return new OldDate().toString();
+    if (a.length === 0) return new OldDate();
+    if (a.length > 1) {
+      const t = OldDate.UTC(...a);
+      return new OldDate(t);
+    }
+    const v = a[0] instanceof OldDate ? a[0].getTime() : a[0];
+    return new OldDate(typeof v === "string" ? local(v) : Number(v));
+  }
+  NewDate.prototype = D;
+  NewDate.now = OldDate.now;
+  NewDate.UTC = OldDate.UTC;
+  NewDate.parse = s => local(String(s));
+  Object.defineProperty(D, "constructor", { value: NewDate, writable: true, configurable: true });
+
+  // Combining: each member has a scope, whose operations end when another member wins.
+  const members = what => {
+    if (isArray(what)) return what.map((value, key) => ({ key, value, named: false }));
+    if (what === null || typeof what !== "object") throw new TypeError("expected a list or an object of promises or functions");
+    return keys(what).map(key => ({ key, value: what[key], named: true }));
+  };
+  const begin = m => {
+    if (typeof m.value === "function") {
+      m.scope = native.scope();
+      m.promise = native.within(m.scope, () => {
+        try { return P.resolve(m.value()); } catch (e) { return P.reject(e); }
+      });
+    } else {
+      m.promise = P.resolve(m.value);
+    }
+  };
+  const stop = (list, winner) => {
+    for (const m of list) {
+      if (m === winner || m.done) continue;
+      if (m.scope !== undefined) native.cancelScope(m.scope); else native.cancel(m.value);
+    }
+  };
+  const label = (m, e) => { if (m.named && e !== null && typeof e === "object") { try { e.key = m.key; } catch (_) { /* frozen */ } } return e; };
+  const combine = (what, settled) => new P((resolve, reject) => {
+    const list = members(what);
+    let over = false;
+    const end = (f, value, winner) => { over = true; stop(list, winner); f(value); };
+    settled.begin(list, v => end(resolve, v), e => end(reject, e));
+    if (over) return;
+    for (const m of list) begin(m);
+    for (const m of list) hook(m.promise, v => {
+      m.done = true;
+      if (!over) settled.won(list, m, v, r => end(resolve, r, m));
+    }, e => {
+      m.done = true;
+      if (!over) settled.lost(list, m, label(m, e), r => end(reject, r, m));
+    });
+  });
+  const win = (m, value) => m.named ? { key: m.key, value } : value;
+  const fail = (message, name) => { const e = new E(message); e.name = name || "Error"; return e; };
+  const all = what => { let left; const values = isArray(what) ? [] : {};
+    return combine(what, {
+      begin(list, ok) { left = list.length; for (const m of list) values[m.key] = undefined; if (left === 0) ok(values); },
+      won(list, m, v, ok) { values[m.key] = v; if (--left === 0) ok(values); },
+      lost(list, m, e, bad) { bad(e); },
+    });
+  };
+  const any = what => { let left; const errors = [];
+    return combine(what, {
+      begin(list, ok, bad) { left = list.length; if (left === 0) bad(fail("any of nothing")); },
+      won(list, m, v, ok) { ok(win(m, v)); },
+      lost(list, m, e, bad) { errors[list.indexOf(m)] = e; if (--left === 0) { const all = fail("all have failed"); all.errors = errors; bad(all); } },
+    });
+  };
+  const race = what => combine(what, {
+    begin(list, ok, bad) { if (list.length === 0) bad(fail("race of nothing")); },
+    won(list, m, v, ok) { ok(win(m, v)); },
+    lost(list, m, e, bad) { bad(e); },
+  });
+
+  const g = globalThis, define = (name, value) =>
+    Object.defineProperty(g, name, { value, writable: false, configurable: false, enumerable: false });
+  const json = v => { if (v === undefined) return "null"; depth(v); const s = stringify(v); return s === undefined ? "null" : s; };
+  const seconds = (s, what) => {
+    if (typeof s !== "number" || !(s >= 0) || s > 9e9) throw new RangeError(what + ": expected seconds from 0, found " + s);
+    return s;
+  };
+  define("Task", Object.freeze({
+    run: (name, input, o = {}) => native.step(String(name), json(input), {
+      key: o.key === undefined ? "" : String(o.key), attempts: o.attempts || 0, undo: o.undo === undefined ? "" : String(o.undo),
+      timeout: o.timeout === undefined ? 0 : seconds(o.timeout, "timeout"),
+      queue: o.queue === undefined ? "" : String(o.queue), priority: o.priority || 0,
+    }),
+    delay: s => native.delay(seconds(s, "Task.delay")),
+    all, any, race,
+  }));
+  define("Signal", Object.freeze({
+    next: (name, o = {}) => native.receive(String(name), o.within === undefined ? -1 : seconds(o.within, "within")),
+  }));
+  define("Workflow", Object.freeze({
+    run: (name, input) => native.child(String(name), json(input)),
+    start: (name, input) => native.detach(String(name), json(input)),
+  }));
+  define("Value", Object.freeze({ set: (name, value) => native.set(String(name), json(value)) }));
+  define("Stream", Object.freeze({ append: (name, item) => native.append(String(name), json(item)) }));
+  define("Event", Object.freeze({
+    next: (topic, o = {}) => native.event(String(topic), o.within === undefined ? -1 : seconds(o.within, "within")),
+    publish: (topic, value) => native.publish(String(topic), json(value)),
+  }));
+  define("Token", Object.freeze({ create: name => native.token(String(name)) }));
+  define("Run", Object.freeze({
+    id: native.id,
+    header: k => native.header(String(k)),
+    cleanup: f => native.cleanup(f),
+    continueAsNew: input => { throw native.continueAsNew(json(input)); },
+  }));
+  const say = level => (...a) => native.log(level, a.map(v => typeof v === "string" ? v : v instanceof E ? String(v) : json(v)).join(" "));
+  define("console", Object.freeze({ log: say(0), info: say(0), debug: say(-4), warn: say(4), error: say(8) }));
+
+  const none = function () { throw new TypeError("code from text is not allowed in a script"); };
+  for (const f of [function () {}, async function () {}, function* () {}, () => {}, async () => {}]) {
+    Object.defineProperty(Object.getPrototypeOf(f), "constructor", { value: none, writable: false, configurable: false });
+  }
+  for (const name of ["eval", "Function", "Proxy", "Intl", "BigInt", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array", "Uint8Array",
+    "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array",
+    "BigInt64Array", "BigUint64Array", "WeakRef", "FinalizationRegistry"]) delete g[name];
+  g.Array = NewArray; g.RegExp = NewRegExp; g.Date = NewDate;
+  return { json };
+})

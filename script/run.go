@@ -1,0 +1,257 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"github.com/stet-run/stet"
+)
+
+// The limits of a script.
+const (
+	maxFrames  = 2_000       // nested calls
+	maxPending = 10_000      // operations under way
+	maxCode    = time.Second // of code between two waits
+)
+
+//go:embed prelude.js
+var preludeSource string
+
+var prelude = goja.MustCompile("stet", preludeSource, true)
+
+// run is one activation of a run: an interpreter, which the run's own branch alone enters.
+type run struct {
+	*compiled
+	ctx       stet.Context
+	vm        *goja.Runtime
+	settled   stet.Settled[json.RawMessage]
+	pending   map[*stet.Future[json.RawMessage]]*operation
+	order     []*operation // that are pending, by call; and some that are not any more
+	promises  map[*goja.Object]*operation
+	scope     *scope // of the code that executes
+	top       *scope
+	cancelled bool
+	parseJSON goja.Callable
+	json      goja.Callable
+	errorKey  *goja.Symbol // of what an operation has failed with
+}
+
+// scope is what a function of all, any or race begins, with the scopes inside.
+type scope struct {
+	operations []*operation
+	inner      []*scope
+	stopped    bool // another member has won
+	clean      bool // of Run.cleanup
+}
+
+// operation is one that the script has begun.
+type operation struct {
+	future  *stet.Future[json.RawMessage]
+	resolve func(any) error
+	reject  func(any) error
+	ended   bool // the promise is settled
+}
+
+func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage, error) {
+	r := &run{
+		//stetvet:ignore leak the interpreter lives as long as the run is executed, in its branch
+		//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
+		//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
+		//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
+		compiled: c, ctx: ctx, vm: goja.New(), top: &scope{},
+		pending: map[*stet.Future[json.RawMessage]]*operation{}, promises: map[*goja.Object]*operation{},
+		errorKey: goja.NewSymbol("stet"),
+	}
+	r.scope = r.top
+	r.vm.SetFieldNameMapper(goja.UncapFieldNameMapper())
+	r.vm.SetMaxCallStackSize(maxFrames)
+	r.vm.SetRandSource(stet.Random(ctx).Float64)
+	r.vm.SetTimeSource(func() time.Time { return stet.Now(ctx) })
+	r.vm.SetAsyncContextTracker((*tracker)(r))
+	var result *goja.Promise
+	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
+	//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
+	//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
+	if err := r.enter(func() error { return r.begin(input, &result) }); err != nil {
+		return nil, r.failure(err)
+	}
+	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
+	//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
+	//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
+	return r.drive(result)
+}
+
+// begin executes the script and calls its function.
+func (r *run) begin(input json.RawMessage, result **goja.Promise) error {
+	parse, ok := goja.AssertFunction(r.vm.Get("JSON").ToObject(r.vm).Get("parse"))
+	if !ok {
+		return errors.New("the interpreter has no JSON.parse")
+	}
+	r.parseJSON = parse
+	setUp, err := r.vm.RunProgram(prelude)
+	if err != nil {
+		return err
+	}
+	install, _ := goja.AssertFunction(setUp)
+	tools, err := install(goja.Undefined(), r.native())
+	if err != nil {
+		return err
+	}
+	r.json, _ = goja.AssertFunction(tools.ToObject(r.vm).Get("json"))
+	if _, err := r.vm.RunProgram(r.code); err != nil {
+		return err
+	}
+	fn, ok := r.function()
+	if !ok {
+		return fmt.Errorf("script %s: expected a default export, or a function workflow; found none", r.name)
+	}
+	in, err := r.value(input)
+	if err != nil {
+		return err
+	}
+	out, err := fn(goja.Undefined(), in)
+	if err != nil {
+		return err
+	}
+	if p, ok := out.Export().(*goja.Promise); ok {
+		*result = p
+		return nil
+	}
+	p, resolve, _ := r.vm.NewPromise()
+	*result = p
+	return resolve(out)
+}
+
+// function is the default export of a bundle, or the function workflow.
+func (r *run) function() (goja.Callable, bool) {
+	if module, ok := r.vm.Get("__script").(*goja.Object); ok {
+		if fn, ok := goja.AssertFunction(module.Get("default")); ok {
+			return fn, true
+		}
+		if fn, ok := goja.AssertFunction(module.Get("workflow")); ok {
+			return fn, true
+		}
+	}
+	return goja.AssertFunction(r.vm.Get("workflow"))
+}
+
+// drive waits for whichever operation ends next and settles its promise, until the script's
+// own promise is settled.
+func (r *run) drive(result *goja.Promise) (json.RawMessage, error) {
+	for result.State() == goja.PromiseStatePending {
+		if r.settled.Len() == 0 {
+			if r.cancelled {
+				return nil, stet.ErrCancelled
+			}
+			return nil, fmt.Errorf("script %s: it awaits what nothing can settle: no operation is under way", r.name)
+		}
+		wait := r.ctx
+		if r.cancelled {
+			wait = stet.WithoutCancel(r.ctx)
+		}
+		f, err := r.settled.Next(wait)
+		if errors.Is(err, stet.ErrCancelled) && !r.cancelled {
+			err = r.enter(r.cancel)
+			f = nil
+		}
+		if err != nil {
+			return nil, r.failure(err)
+		}
+		if f == nil {
+			continue
+		}
+		if err := r.enter(func() error { return r.settle(f) }); err != nil {
+			return nil, r.failure(err)
+		}
+	}
+	if r.cancelled {
+		return nil, stet.ErrCancelled
+	}
+	var out json.RawMessage
+	err := r.enter(func() error {
+		if result.State() == goja.PromiseStateRejected {
+			return r.thrown(result.Result())
+		}
+		text, err := r.json(goja.Undefined(), result.Result())
+		if err == nil {
+			out = json.RawMessage(text.String())
+		}
+		return err
+	})
+	return out, r.failure(err)
+}
+
+// settle gives the outcome of an operation to the script.
+func (r *run) settle(f *stet.Future[json.RawMessage]) error {
+	o := r.pending[f]
+	delete(r.pending, f)
+	if o == nil || o.ended {
+		return nil
+	}
+	o.ended = true
+	out, err := f.Result()
+	if err != nil {
+		return o.reject(r.errorOf(err))
+	}
+	value, err := r.value(out)
+	if err != nil {
+		return err
+	}
+	return o.resolve(value)
+}
+
+// cancel rejects all that is pending, in the order of the calls.
+func (r *run) cancel() error {
+	r.cancelled = true
+	for _, o := range r.order {
+		if !o.ended {
+			o.ended = true
+			if err := o.reject(r.errorOf(stet.ErrCancelled)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enter executes code of the script for at most maxCode. Beyond that the run stalls: the
+// panic is a fault of the code for stet, and nothing of the stretch is written.
+func (r *run) enter(f func() error) error {
+	clock := time.AfterFunc(maxCode, func() { //stetvet:ignore clock the limit is of this process, and stalls
+		r.vm.Interrupt("its code has executed for " + maxCode.String() + " without a wait")
+	})
+	err := f()
+	clock.Stop()
+	r.vm.ClearInterrupt()
+	r.scope = r.top
+	var stopped *goja.InterruptedError
+	if errors.As(err, &stopped) {
+		panic("script " + r.name + ": " + stopped.String())
+	}
+	return err
+}
+
+func (r *run) value(text json.RawMessage) (goja.Value, error) {
+	if len(text) == 0 {
+		return goja.Undefined(), nil
+	}
+	return r.parseJSON(goja.Undefined(), r.vm.ToValue(string(text)))
+}
+
+func (r *run) log(level int, text string) {
+	stet.Log(r.ctx).Log(context.Background(), slog.Level(level), text)
+}
+
+// tracker keeps the scope of code over its awaits.
+type tracker run
+
+func (t *tracker) Grab() any       { return t.scope }
+func (t *tracker) Resumed(obj any) { t.scope = obj.(*scope) }
+func (t *tracker) Exited()         { t.scope = t.top }

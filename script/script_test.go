@@ -1,0 +1,204 @@
+package script_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/script"
+	"github.com/stet-run/stet/script/bundle"
+	"github.com/stet-run/stet/stettest"
+)
+
+var errRefused = errors.New("refused")
+
+// tasks are what the scripts of the tests call.
+var tasks = []script.Task{
+	script.Func("echo", func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }),
+	script.Func("add", func(_ context.Context, in []int) (int, error) { return in[0] + in[1], nil }),
+	script.Func("refuse", func(_ context.Context, in string) (string, error) {
+		return "", fmt.Errorf("%s: %w", in, errRefused)
+	}),
+	script.Func("slow", func(ctx context.Context, seconds int) (int, error) {
+		select {
+		case <-time.After(time.Duration(seconds) * time.Second):
+			return seconds, nil
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}),
+	script.Func("nothing", func(context.Context, json.RawMessage) (any, error) { return nil, nil }),
+}
+
+// child is what Workflow.run calls beside scripts.
+var child = stet.Define("double", func(_ stet.Context, n int) (int, error) { return 2 * n, nil })
+
+// cases are one for each sentence of what a script may rely on.
+var cases = []struct {
+	name, source string
+	input        string // default null
+	want         string // the result
+	fails        string // or a part of the error
+	options      []stettest.CrashOption
+}{
+	{name: "S1 the default export is called with the input", input: `{"a":[1]}`, want: `{"got":{"a":[1]}}`,
+		source: `export default function (input) { return { got: input } }`},
+	{name: "S1 a function workflow", input: `3`, want: `4`, source: `export async function workflow(n) { return n + 1 }`},
+	{name: "S1 nothing is null", want: `null`, source: `export default () => {}`},
+	{name: "S2 a step is a Go function", want: `7`, source: `export default () => Task.run("add", [3, 4])`},
+	{name: "S2 it begins when it is called", want: `true`, source: `export default async function () {
+		const a = Task.run("slow", 10);
+		await Task.delay(3600);
+		return (await Task.race({ a, b: Task.delay(5) })).key === "a" }`},
+	{name: "S2 an unknown task throws", want: `"TypeError"`, source: `export default async () => {
+		try { await Task.run("none") } catch (e) { return e.name } }`},
+	{name: "S3 all in the order given", want: `[2,1,"x"]`,
+		source: `export default () => Task.all([Task.run("slow", 2), Task.run("slow", 1), "x"])`},
+	{name: "S3 all rejects with the first failure", want: `"b: refused"`, source: `export default async () => {
+		try { await Task.all([Task.run("slow", 100), Task.run("refuse", "b", { attempts: 1 })]) }
+		catch (e) { return e.message } }`},
+	{name: "S3 any gives the first success", want: `2`,
+		source: `export default () => Task.any([Task.run("refuse", "a", { attempts: 1 }),
+			Task.run("slow", 3), Task.run("slow", 2)])`},
+	{name: "S3 any of failures has all of them", want: `["a: refused","b: refused"]`, source: `export default async () => {
+		try { await Task.any([Task.run("refuse", "a", { attempts: 1 }), Task.run("refuse", "b", { attempts: 1 })]) }
+		catch (e) { return e.errors.map(e => e.message) } }`},
+	{name: "S3 race gives the first settled", want: `"lost"`, source: `export default async () => {
+		try { return await Task.race([Task.delay(5), async () => { await Task.delay(1); throw new Error("lost") }]) }
+		catch (e) { return e.message } }`},
+	{name: "S3 of nothing", want: `[[],{},"any of nothing","race of nothing"]`, source: `export default async () => [
+		await Task.all([]), await Task.all({}),
+		await Task.any([]).catch(e => e.message), await Task.race([]).catch(e => e.message)]`},
+	{name: "S4 objects have keys", want: `[{"a":1,"b":2},{"key":"b","value":1},{"key":"a","value":2},"c"]`,
+		source: `export default async () => [
+			await Task.all({ a: Task.run("slow", 1), b: () => Task.run("slow", 2) }),
+			await Task.any({ a: Task.run("refuse", "x", { attempts: 1 }), b: Task.run("slow", 1) }),
+			await Task.race({ a: () => Task.run("slow", 2), b: Task.delay(9) }),
+			await Task.all({ c: Task.run("refuse", "x", { attempts: 1 }) }).catch(e => e.key)]`},
+	{name: "S5 what a losing function has begun is cancelled", want: `["inner Cancelled","won"]`,
+		source: `export default async () => {
+			const seen = [];
+			const nested = async () => { try { await Task.delay(50) } catch (e) { seen.push("inner " + e.name); throw e } };
+			const won = await Task.race([() => Task.all([() => nested()]), async () => { await Task.delay(1); return "won" }]);
+			await Task.delay(1);
+			return [...seen, won] }`},
+	{name: "S5 a promise of a function that was called goes on", want: `"went on"`, source: `export default async () => {
+		let seen = "cancelled";
+		const f = async () => { await Task.delay(3); seen = "went on" };
+		await Task.race([f(), Task.delay(1)]);
+		await Task.delay(9);
+		return seen }`},
+	{name: "S6 delay takes fractions and fixes its deadline", want: `[true,"RangeError"]`, source: `export default async () => {
+		const begun = Date.now(), d = Task.delay(1.5);
+		await Task.delay(1); await d;
+		const took = Date.now() - begun;
+		let e; try { Task.delay(-1) } catch (x) { e = x.name }
+		return [took >= 1500 && took < 2400, e] }`},
+	{name: "S7 messages sent before count", want: `["one","two","Timeout"]`,
+		options: []stettest.CrashOption{stettest.Driving(func(ctx context.Context, e *stet.Engine, id string) error {
+			for _, text := range []string{"one", "two"} {
+				if err := stet.Message[string]("word").Send(ctx, e, id, text, stet.SendKey(text)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})},
+		source: `export default async () => {
+			await Task.delay(60);
+			return [await Signal.next("word"), await Signal.next("word", { within: 5 }),
+				await Signal.next("word", { within: 5 }).catch(e => e.name)] }`},
+	{name: "S8 children", want: `[8,true]`, source: `export default async () => [
+		await Workflow.run("double", 4), typeof await Workflow.start("double", 5) === "string"]`},
+	{name: "S9 the run", want: `["string","","Cancelled"]`, source: `export default async () => {
+		console.log("said once", { a: 1 });
+		return [typeof Run.id, Run.header("none"), await Task.race([
+			() => Task.delay(1).catch(e => e.name), async () => { throw new Error("x") }]).catch(() => "Cancelled")] }`},
+	{name: "S9 values, streams, events, tokens", want: `["string","Timeout","string"]`, source: `export default async () => {
+		await Value.set("progress", { at: 1 });
+		await Stream.append("lines", "one");
+		const id = await Event.publish("news", 1);
+		const { token, promise } = Token.create("approval");
+		return [typeof id, await Event.next("other", { within: 1 }).catch(e => e.name),
+			await Task.race([promise, async () => { await Task.delay(1); return typeof token }])] }`},
+	{name: "S9 continue as new", input: `1`, want: `3`,
+		source: `export default async n => n < 3 ? Run.continueAsNew(n + 1) : n`},
+	{name: "S10 errors", want: `["TaskError","a: refused",2,"string"]`, source: `export default async () => {
+		try { await Task.run("refuse", "a", { attempts: 2 }) }
+		catch (e) { return [e.name, e.message, e.attempts, typeof e.code] } }`},
+	{name: "S10 uncaught", fails: "a: refused", source: `export default () => Task.run("refuse", "a", { attempts: 1 })`},
+	{name: "S10 an exception has source lines", fails: "case.ts:3", source: "export default async () => {\n" +
+		"const f = (n: number) => {\nthrow new Error('of line three') };\nawait Task.delay(1);\nf(1) }"},
+	{name: "S12 it awaits what nothing can settle", fails: "nothing can settle",
+		source: `export default () => new Promise(() => {})`},
+	{name: "S12 what is pending is cancelled", want: `1`, source: `export default async () => { Task.delay(1e6); return 1 }`},
+	{name: "S13 random and dates", want: `["2026-01-02T03:04:05.000Z",0,3,"2026-01-02T03:04:05.000Z",true]`,
+		source: `export default async () => [
+			new Date(2026, 0, 2, 3, 4, 5).toISOString(), new Date().getTimezoneOffset(), new Date("2026-01-02T03:04").getHours(),
+			new Date("2026-01-02T03:04:05").toJSON(), Math.random() < 1 && new Date() instanceof Date]`},
+	{name: "S13 what is not there", want: `[]`, source: `export default async () =>
+		["setTimeout", "fetch", "require", "eval", "Function", "Intl", "Uint8Array", "ArrayBuffer", "Proxy", "BigInt"]
+			.filter(n => n in globalThis)`},
+	{name: "S13 code from text", want: `"TypeError"`, source: `export default async () => {
+		try { (async () => {}).constructor("return 1")() } catch (e) { return e.name } }`},
+	{name: "S13 regular expressions", want: `[true,"SyntaxError"]`, source: `export default async () => {
+		let e; try { new RegExp("(a)\\1") } catch (x) { e = x.name }
+		return [/^a+$/.test("aaa"), e] }`},
+	{name: "limits of natives", want: `["RangeError","RangeError","RangeError","RangeError","RangeError"]`,
+		source: `export default async () => [
+			() => "x".repeat(2 ** 30), () => new Array(1e8), () => "x".padStart(2 ** 30),
+			() => Array.from({ length: 1e9 }),
+			() => { let v = 1; for (let i = 0; i < 200; i++) v = [v]; JSON.stringify(v) },
+		].map(f => { try { f() } catch (e) { return e.name } })`},
+	{name: "limit of frames", fails: "nested calls", source: `export default async () => {
+		const f = () => 1 + f(); try { f() } catch (e) { return "caught" } }`},
+	{name: "undo after a failure", fails: "a: refused", source: `export default async () => {
+		await Task.run("echo", 1, { undo: "nothing" }); await Task.run("refuse", "a", { attempts: 1 }) }`},
+	{name: "a loop with try and finally", want: `[0,1,2,"end"]`, source: `export default async () => {
+		const out = [];
+		try { for (let i = 0; ; i++) { if (i === 3) throw 1; out.push(await Task.run("echo", i)); } }
+		catch { } finally { out.push(await Task.run("echo", "end", { key: "end" })) }
+		return out }`},
+}
+
+func compile(t *testing.T, name, source string) *script.Workflow {
+	t.Helper()
+	text, err := bundle.Source("case.ts", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := script.Compile(name, text, tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestSentences: each sentence holds undisturbed, and whichever commit the process dies at.
+func TestSentences(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := compile(t, "case", c.source)
+			opts := append([]stettest.CrashOption{stettest.WithConfig(stet.Config{Workflows: []stet.Definition{child}})},
+				c.options...)
+			input := c.input
+			if input == "" {
+				input = "null"
+			}
+			out, err := stettest.CrashEverywhere(t, w, json.RawMessage(input), opts...)
+			switch {
+			case c.fails != "":
+				if err == nil || !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("expected an error with %q, got %s, %v", c.fails, out, err)
+				}
+			case err != nil || string(out) != c.want:
+				t.Errorf("expected %s, got %s, %v", c.want, out, err)
+			}
+		})
+	}
+}
