@@ -81,6 +81,7 @@ type call struct {
 	method, path string
 	query        url.Values
 	key          string // idempotency key; "": none
+	last         string // ID of the last event that was seen; "": none
 	body         any    // nil: none
 	into         any    // a pointer for the answer; nil: it is not wanted
 }
@@ -119,6 +120,9 @@ func (c *Client) send(ctx context.Context, q call) (*http.Response, error) {
 	}
 	if q.key != "" {
 		r.Header.Set("Idempotency-Key", q.key)
+	}
+	if q.last != "" {
+		r.Header.Set("Last-Event-ID", q.last)
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {

@@ -28,6 +28,12 @@ var order = stet.Define("order", func(ctx stet.Context, sku string) (string, err
 // serve returns a client of a store on which an engine works, under a prefix.
 func serve(t *testing.T) (*client.Client, *stet.Engine) {
 	t.Helper()
+	return serveAs(t, "operator")
+}
+
+// serveAs returns a client with a role.
+func serveAs(t *testing.T, role string) (*client.Client, *stet.Engine) {
+	t.Helper()
 	s := memory.New()
 	t.Cleanup(func() { _ = s.Close() })
 	quiet := slog.New(slog.DiscardHandler)
@@ -51,7 +57,7 @@ func serve(t *testing.T) (*client.Client, *stet.Engine) {
 	mux.Handle("/ops/stet/", http.StripPrefix("/ops/stet", h))
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
-	token, err := stet.TokensOf(e).Create(t.Context(), stet.TokenInfo{Name: "ada", Role: "operator"}, stet.Act{})
+	token, err := stet.TokensOf(e).Create(t.Context(), stet.TokenInfo{Name: "ada", Role: role}, stet.Act{})
 	if err != nil {
 		t.Fatal(err)
 	}

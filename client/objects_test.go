@@ -1,0 +1,193 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
+	"github.com/stet-run/stet/store"
+)
+
+// asAdmin returns a client of a server with every right.
+func asAdmin(t *testing.T) (*client.Client, *stet.Engine) {
+	t.Helper()
+	return serveAs(t, "admin")
+}
+
+func ok(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// TestQueuesByTheClient: what the client asks for is what the engine then says.
+func TestQueuesByTheClient(t *testing.T) {
+	c, e := asAdmin(t)
+	ctx := t.Context()
+	ok(t, "create", c.SetQueue(ctx, "mail", api.SetQueue{Limits: api.Limits{Concurrency: 2}, Create: true}))
+	ok(t, "pause", c.PauseQueue(ctx, "mail", "moving"))
+	if q, err := e.Queues().Info(ctx, "mail"); err != nil || !q.Paused || q.Settings.Concurrency != 2 {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	ok(t, "resume", c.ResumeQueue(ctx, "mail", ""))
+	ok(t, "override", c.SetQueue(ctx, "mail", api.SetQueue{Limits: api.Limits{Concurrency: 5}}))
+	if q, err := c.Queue(ctx, "mail"); err != nil || q.Paused || q.Concurrency != 5 {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	ok(t, "reset", c.ResetQueue(ctx, "mail", ""))
+	list, err := c.Queues(ctx)
+	if err != nil || len(list.Queues) != 1 || list.Queues[0].Concurrency != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	ok(t, "delete", c.DeleteQueue(ctx, "mail", "gone"))
+	if _, err := c.Queue(ctx, "mail"); !errors.Is(err, stet.ErrNoQueue) {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+// TestSchedulesByTheClient likewise.
+func TestSchedulesByTheClient(t *testing.T) {
+	c, e := asAdmin(t)
+	ctx := t.Context()
+	hourly := api.SetSchedule{Workflow: "order", EveryMS: time.Hour.Milliseconds(), Input: json.RawMessage(`"tea"`)}
+	ok(t, "create", c.SetSchedule(ctx, "hourly", hourly))
+	ok(t, "pause", c.PauseSchedule(ctx, "hourly", "holidays"))
+	if s, err := e.Schedules().Info(ctx, "hourly"); err != nil || !s.Schedule.Paused || s.PauseReason != "holidays" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	ok(t, "resume", c.ResumeSchedule(ctx, "hourly", ""))
+	id, err := c.TriggerSchedule(ctx, "hourly", "now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		info, err := e.Runs().Info(wait, id)
+		if err == nil && info.Workflow == "order" {
+			break
+		}
+		if err != nil && !errors.Is(err, stet.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	ok(t, "backfill", c.BackfillSchedule(ctx, "hourly", api.Backfill{From: now.Add(-3 * time.Hour), To: now}))
+	if s, err := c.Schedule(ctx, "hourly"); err != nil || s.Workflow != "order" || s.Paused {
+		t.Errorf("%+v, %v", s, err)
+	}
+	ok(t, "delete", c.DeleteSchedule(ctx, "hourly", "gone"))
+	if list, err := c.Schedules(ctx); err != nil || len(list.Schedules) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestLettersNodesTokensByTheClient likewise.
+func TestLettersNodesTokensByTheClient(t *testing.T) {
+	c, e := asAdmin(t)
+	ctx := t.Context()
+	for _, id := range []string{"o-1", "o-2"} {
+		if _, err := order.Start(ctx, e, "tea", stet.ID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"unheard", "unheard", "approved"} {
+		ok(t, "send", c.Send(ctx, "o-1", name, "", api.Send{Value: json.RawMessage(`"ann"`)}))
+	}
+	if _, err := c.Wait(ctx, "o-1"); err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.DeadLetters(ctx, client.Letters{Runs: []string{"o-1"}}, client.Page{})
+	if err != nil || len(list.Letters) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	ok(t, "replay", c.ReplayDeadLetter(ctx, list.Letters[0].Number, api.Replay{Run: "o-2"}))
+	ok(t, "remove", c.RemoveDeadLetter(ctx, list.Letters[1].Number, "old"))
+	if list, err = c.DeadLetters(ctx, client.Letters{}, client.Page{}); err != nil || len(list.Letters) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if inbox, err := c.Inbox(ctx, "o-2"); err != nil || len(inbox.Items) != 1 {
+		t.Errorf("the inbox of o-2: %+v, %v", inbox, err)
+	}
+
+	nodes, err := c.Nodes(ctx)
+	if err != nil || len(nodes.Nodes) != 1 {
+		t.Fatalf("%+v, %v", nodes, err)
+	}
+	if err := c.DrainNode(ctx, "nobody", ""); !errors.Is(err, stet.ErrNotFound) && !errors.Is(err, stet.ErrRefused) {
+		t.Errorf("drain of no node: %v", err)
+	}
+	if topics, err := c.Topics(ctx); err != nil || len(topics.Topics) != 0 {
+		t.Errorf("%+v, %v", topics, err)
+	}
+
+	made, err := c.CreateToken(ctx, api.CreateToken{Name: "bob", Role: "viewer"})
+	if err != nil || made.Token == "" {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	tokens, err := c.Tokens(ctx)
+	if err != nil || len(tokens.Tokens) != 2 {
+		t.Fatalf("%+v, %v", tokens, err)
+	}
+	for _, token := range tokens.Tokens {
+		if token.Name == "bob" {
+			ok(t, "revoke", c.RevokeToken(ctx, token.ID))
+		}
+	}
+	if tokens, err = c.Tokens(ctx); err != nil || len(tokens.Tokens) != 1 {
+		t.Errorf("%+v, %v", tokens, err)
+	}
+}
+
+// TestFollow is told of a run until it has ended, and goes on after an event.
+func TestFollow(t *testing.T) {
+	c, e := serve(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := order.Start(ctx, e, "tea", stet.ID("o-1")); err != nil {
+		t.Fatal(err)
+	}
+	enough, last, sent := errors.New("enough"), "", false
+	err := c.Follow(ctx, client.Subjects{Runs: []string{"o-1"}}, func(event client.Event) error {
+		last = event.ID
+		var run api.Run
+		if event.Name != "run" {
+			return nil
+		}
+		if err := json.Unmarshal(event.Data, &run); err != nil {
+			return err
+		}
+		if !sent {
+			sent = true
+			return c.Send(ctx, "o-1", "approved", "", api.Send{Value: json.RawMessage(`"ann"`)})
+		}
+		if run.Status == store.Succeeded {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || last == "" {
+		t.Fatalf("%v after %q", err, last)
+	}
+	err = c.Follow(ctx, client.Subjects{Runs: []string{"o-1"}, Last: last}, func(event client.Event) error {
+		if event.Name == "entry" {
+			t.Errorf("an entry again: %s", event.Data)
+		}
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("the second time: %v", err)
+	}
+	if err := c.Follow(ctx, client.Subjects{Runs: []string{"nobody"}}, nil); !errors.Is(err, stet.ErrNotFound) {
+		t.Errorf("of no run: %v", err)
+	}
+	if err := c.Follow(ctx, client.Subjects{}, nil); !errors.Is(err, stet.ErrInvalid) {
+		t.Errorf("of nothing: %v", err)
+	}
+}
