@@ -155,10 +155,11 @@ func (f *Follower) Round(ctx context.Context) error {
 		}
 	}
 	if f.subjects.Nodes {
-		nodes, err := f.view.Nodes(ctx)
+		info, err := shared(ctx, f.reads, "nodes", f.reads.engine.Nodes().Info)
 		if err != nil {
 			return err
 		}
+		nodes := f.view.ShowNodes(info)
 		nodes.Now = time.Time{}
 		for i := range nodes.Nodes {
 			nodes.Nodes[i].Seen = time.Time{} // it changes each time

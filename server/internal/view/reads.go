@@ -484,12 +484,18 @@ func (v *View) Nodes(ctx context.Context) (*api.Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
+	return v.ShowNodes(d), nil
+}
+
+// ShowNodes returns the nodes of a description as the identity may see them. The description
+// stays as it is, for others.
+func (v *View) ShowNodes(d *stet.NodesInfo) *api.Nodes {
 	nodes := &api.Nodes{Nodes: api.NodesOf(d), Now: d.Now.Time()}
 	for i := range nodes.Nodes {
 		n := &nodes.Nodes[i]
 		n.Workflows = slices.DeleteFunc(n.Workflows, func(w string) bool { return !v.who.Sees(w) })
 	}
-	return nodes, nil
+	return nodes
 }
 
 // Drain requests that a node gives its shards back. It concerns all workflows.
