@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -65,22 +66,22 @@ func (r *run) start(name, key string, do func(stet.Context) (json.RawMessage, er
 	if key != "" {
 		opts = append(opts, stet.Key(key))
 	}
-	o := &operation{future: stet.Go(ctx, name, do, opts...), resolve: resolve, reject: reject}
+	o := &operation{future: stet.Go(ctx, name, do, opts...), promise: promise, resolve: resolve, reject: reject}
 	r.pending[o.future] = o
 	r.promises[promise] = o
-	r.order = append(r.order, o)
-	if len(r.order) > 2*len(r.pending)+64 {
-		kept := r.order[:0]
-		for _, o := range r.order {
-			if !o.ended {
-				kept = append(kept, o)
-			}
-		}
-		r.order = kept
-	}
-	r.scope.operations = append(r.scope.operations, o)
+	r.order = r.pruned(append(r.order, o))
+	r.scope.operations = r.pruned(append(r.scope.operations, o))
 	r.settled.Add(o.future)
 	return promise
+}
+
+// pruned leaves out what has ended, once in a while: what one call costs does not depend on
+// how many there were.
+func (r *run) pruned(list []*operation) []*operation {
+	if len(list) <= 2*len(r.pending)+64 {
+		return list
+	}
+	return slices.DeleteFunc(list, func(o *operation) bool { return o.ended })
 }
 
 func (r *run) step(name, input string, o stepOptions) *goja.Object {

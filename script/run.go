@@ -54,6 +54,7 @@ type scope struct {
 // operation is one that the script has begun.
 type operation struct {
 	future  *stet.Future[json.RawMessage]
+	promise *goja.Object
 	resolve func(any) error
 	reject  func(any) error
 	ended   bool // the promise is settled
@@ -192,6 +193,9 @@ func (r *run) drive(result *goja.Promise) (json.RawMessage, error) {
 func (r *run) settle(f *stet.Future[json.RawMessage]) error {
 	o := r.pending[f]
 	delete(r.pending, f)
+	if o != nil {
+		delete(r.promises, o.promise)
+	}
 	if o == nil || o.ended {
 		return nil
 	}
