@@ -3,6 +3,7 @@ package stetvet
 import (
 	"go/ast"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -55,8 +56,16 @@ func (c *checker) workflow(fn ast.Node, body *ast.BlockStmt) {
 // effect reports what a site comes to.
 func (c *checker) effect(s site) {
 	for _, e := range c.effects(s) {
-		c.find(s.pos, e.Rule, strings.Join(e.Chain, " → ")+" "+remedies[e.Rule])
+		c.find(s.pos, e.Rule, shown(e.Chain)+" "+remedies[e.Rule])
 	}
+}
+
+// shown is a chain in a finding: of a long one the begin and the end.
+func shown(chain []string) string {
+	if len(chain) > 7 {
+		chain = append(append(slices.Clone(chain[:4]), "…"), chain[len(chain)-2:]...)
+	}
+	return strings.Join(chain, " → ")
 }
 
 // role is what a function in workflow code is.

@@ -16,6 +16,15 @@ func bad(ctx stet.Context, since time.Time) time.Duration {
 
 var now = time.Now
 
+func deep(ctx stet.Context) string { return a() } // want `clock: a → b → c → d → … → stamp → time.Now has`
+
+func a() string { return b() }
+func b() string { return c() }
+func c() string { return d() }
+func d() string { return e() }
+func e() string { return f() }
+func f() string { return stamp() }
+
 func stamp() string { return time.Now().String() }
 
 func good(ctx stet.Context, since time.Time) time.Duration {
