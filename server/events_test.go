@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -120,6 +123,67 @@ func TestStreamGoesOnWhereItWasCut(t *testing.T) {
 	over := follow(t, address, "operator", "", func(e event) bool { return runOf(t, e).Over() })
 	if run := runOf(t, over[len(over)-1]); run.Status != store.Succeeded || string(run.Output) != `"paid apple by ann"` {
 		t.Errorf("the end: %+v", run)
+	}
+}
+
+// TestStreamIsCutAtAnyByte: what a client rebuilds from what it has got whole before the cut,
+// and from the stream that goes on after it, is what a fresh read says, with each entry once.
+func TestStreamIsCutAtAnyByte(t *testing.T) {
+	w := newWorld(t, true)
+	web := httptest.NewServer(w.handler)
+	defer web.Close()
+	w.started("order", "o-1", "apple")
+	if err := stet.Message[string]("approved").Send(t.Context(), w.engine, "o-1", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.engine.Runs().Wait(t.Context(), "o-1"); err != nil {
+		t.Fatal(err)
+	}
+	var fresh api.History
+	w.get("operator", "runs/o-1/history", &fresh)
+	want := map[string]int64{}
+	for _, e := range fresh.Entries {
+		want[e.Location] = e.Number
+	}
+	address := web.URL + "/api/v1/events?run=o-1"
+	// add rebuilds from an event, and reports whether everything is known.
+	add := func(built map[string]int64, e event) bool {
+		if e.name == "entry" {
+			var entry api.RunEntry
+			if err := json.Unmarshal([]byte(e.data), &entry); err != nil {
+				t.Fatalf("%q: %v", e.data, err)
+			}
+			if n, twice := built[entry.Entry.Location]; twice && n > 0 {
+				t.Errorf("entry %s comes twice", entry.Entry.Location)
+			}
+			built[entry.Entry.Location] = entry.Entry.Number
+		}
+		return maps.Equal(built, want)
+	}
+	whole := map[string]int64{}
+	raw := ""
+	for _, e := range follow(t, address, "operator", "", func(e event) bool { return add(whole, e) }) {
+		raw += "event: " + e.name + "\nid: " + e.id + "\ndata: " + e.data + "\n\n"
+	}
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range soak.Cases(t, 20) {
+		cut := rng.IntN(len(raw) + 1)
+		built, last := map[string]int64{}, ""
+		texts := strings.Split(raw[:cut], "\n\n")
+		for _, text := range texts[:len(texts)-1] { // the last one is not whole
+			var e event
+			for line := range strings.SplitSeq(text, "\n") {
+				name, value, _ := strings.Cut(line, ": ")
+				*map[string]*string{"event": &e.name, "id": &e.id, "data": &e.data}[name] = value
+			}
+			add(built, e)
+			last = e.id
+		}
+		follow(t, address, "operator", last, func(e event) bool { return add(built, e) })
+		if !maps.Equal(built, want) {
+			t.Errorf("seed %d, cut at byte %d: rebuilt %v, expected %v", seed, cut, built, want)
+		}
 	}
 }
 

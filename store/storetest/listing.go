@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -98,19 +99,23 @@ func Questions() []Question {
 	}
 }
 
+// Ask asks a question once.
+func (l *Listing) Ask(ctx context.Context, q Question) (err error) {
+	if q.Filter.Most > 0 {
+		_, err = l.Store.Count(ctx, q.Filter)
+	} else {
+		_, err = l.Store.List(ctx, q.Filter)
+	}
+	return err
+}
+
 // Check asks questions of a store with few runs, and with many more, and compares what
 // reading measures.
 func (l *Listing) Check(t *testing.T, few, many int, questions []Question, reading func(ask func()) int) {
 	t.Helper()
 	ask := func(q Question) int {
 		return reading(func() {
-			var err error
-			if q.Filter.Most > 0 {
-				_, err = l.Store.Count(t.Context(), q.Filter)
-			} else {
-				_, err = l.Store.List(t.Context(), q.Filter)
-			}
-			if err != nil {
+			if err := l.Ask(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
 		})
