@@ -118,10 +118,23 @@ func (mc messageCommands) promisesCommand() *cobra.Command {
 		Short: "list the promises of a run, with the tokens that resolve and reject take",
 		Args:  exactly("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c, err := mc.client(); c != nil || err != nil {
+				return orBy(err, func() error {
+					found, err := c.Promises(cmd.Context(), args[0])
+					if err != nil {
+						return err
+					}
+					return mc.printPromises(found.Promises)
+				})
+			}
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				promises, err := e.Runs().Promises(cmd.Context(), args[0])
+				found, err := e.Runs().Promises(cmd.Context(), args[0])
 				if err != nil {
 					return err
+				}
+				promises := make([]api.Promise, len(found))
+				for i := range found {
+					promises[i] = api.PromiseOf(&found[i])
 				}
 				return mc.printPromises(promises)
 			})
@@ -130,11 +143,9 @@ func (mc messageCommands) promisesCommand() *cobra.Command {
 }
 
 // printPromises prints promises; in the form ids their tokens.
-func (mc messageCommands) printPromises(promises []stet.PromiseInfo) error {
+func (mc messageCommands) printPromises(promises []api.Promise) error {
 	g := &grid{headers: []string{"PROMISE", "STATE", "SINCE", "TOKEN"}}
-	for i := range promises {
-		p := &promises[i]
-		v := api.PromiseOf(p)
+	for _, v := range promises {
 		var err error
 		switch mc.output {
 		case formIDs:

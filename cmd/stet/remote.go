@@ -25,7 +25,8 @@ type remote struct{ server, token string }
 // remoteForms are the commands that a server carries out, too.
 var remoteForms = map[string]bool{
 	"start": true, "ls": true, "count": true, "wait": true, "send": true, "update": true, "resolve": true, "reject": true,
-	"cancel": true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
+	"promises": true,
+	"cancel":   true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
 	"edit": true, "fork": true, "rm": true,
 }
 
@@ -41,7 +42,7 @@ const (
 var localForms = map[string]string{
 	"doctor": needsFile, "migrate": needsFile, "backup": needsFile, "confirm-failover": needsFile, "serve": needsFile,
 	"bench": needsFile, "torture": needsFile, "check": needsCode, "export": needsCode, "version": "",
-	"show": notByServer, "tree": notByServer, "watch": notByServer, "tail": notByServer, "promises": notByServer,
+	"show": notByServer, "tree": notByServer, "watch": notByServer, "tail": notByServer,
 	"publish": notByServer, "topics": notByServer, "deletions": notByServer, "deadletters": notByServer,
 	"schedule": notByServer, "queue": notByServer, "nodes": notByServer, "token": notByServer,
 }

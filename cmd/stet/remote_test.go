@@ -119,6 +119,7 @@ func (p *place) until(id, status string) {
 // TestRemoteIsAsLocal executes the same command lines on a store and by a server: exit codes
 // and data are the same.
 func TestRemoteIsAsLocal(t *testing.T) {
+	t.Chdir(t.TempDir()) // the workflow approve writes a file
 	places := map[string]*place{"store": newPlace(t, false), "server": newPlace(t, true)}
 	for _, row := range []struct {
 		line  string // arguments; ' is for JSON with spaces
@@ -173,6 +174,10 @@ func TestRemoteIsAsLocal(t *testing.T) {
 		{line: "rm s2 s1 -o ids", out: "s2\ns1\n", until: "s2 cancelled"},
 		{line: "rm s2", code: exitNotFound},
 		{line: "update d1 x 1", code: exitConflict},
+		{line: "start approve --id p1", out: "p1\n"},
+		{line: "resolve TOKEN-OF-p1 \"yes\"", until: "p1 suspended"},
+		{line: "wait p1", out: "\"yes\"\n"},
+		{line: "promises missing", code: exitNotFound},
 		{line: "resolve nonsense 1", code: exitNotFound},
 		{line: "reject nonsense -m no", code: exitNotFound},
 		{line: "ls -o ids --cursor nonsense", code: exitUsage},
@@ -181,7 +186,12 @@ func TestRemoteIsAsLocal(t *testing.T) {
 			if id, status, ok := strings.Cut(row.until, " "); ok {
 				p.until(id, status)
 			}
-			code, out, complaints := p.stet(row.in, strings.Fields(row.line)...)
+			line := row.line
+			if strings.Contains(line, "TOKEN-OF-p1") {
+				_, token, _ := p.stet("", "promises", "p1", "-o", "ids")
+				line = strings.ReplaceAll(line, "TOKEN-OF-p1", strings.TrimSpace(token))
+			}
+			code, out, complaints := p.stet(row.in, strings.Fields(line)...)
 			if code != row.code || row.out != "" && out != row.out {
 				t.Errorf("by the %s: stet %s: expected %d %q, found %d %q, %s", name, row.line, row.code, row.out, code, out,
 					complaints)
