@@ -16,7 +16,7 @@ type Bulk struct{ *View }
 // by them: no value of theirs is read.
 func (v Bulk) Matching(ctx context.Context, f store.Filter) (runs []stet.RunInfo, next string, err error) {
 	f.Values = false
-	if !withoutEntities(&f) || !v.restrict(&f) {
+	if !withoutEntities(&f) || !restrict(v.who, &f) {
 		return nil, "", nil
 	}
 	found, next, err := v.engine.Runs().List(ctx, f)

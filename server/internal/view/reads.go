@@ -417,7 +417,7 @@ func (v *View) SetSchedule(ctx context.Context, name string, in api.SetSchedule)
 func (v *View) Letters(ctx context.Context, f store.DeadFilter) ([]*api.Letter, string, error) {
 	if v.who.Limited() {
 		runs := store.Filter{Workflows: f.Workflows}
-		if !v.restrict(&runs) {
+		if !restrict(v.who, &runs) {
 			return []*api.Letter{}, "", nil
 		}
 		f.Workflows = runs.Workflows

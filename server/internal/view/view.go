@@ -116,16 +116,16 @@ func (v *View) show(info *stet.RunInfo) *api.Run {
 	return run
 }
 
-// restrict adds the limit to a filter. It reports false if nothing can match.
-func (v *View) restrict(f *store.Filter) bool {
-	if !v.who.Limited() {
+// restrict adds the limit of an identity to a filter. It reports false if nothing can match.
+func restrict(who *access.Identity, f *store.Filter) bool {
+	if !who.Limited() {
 		return true
 	}
 	if len(f.Workflows) == 0 {
-		f.Workflows = slices.Clone(v.who.Workflows)
+		f.Workflows = slices.Clone(who.Workflows)
 		return true
 	}
-	f.Workflows = slices.DeleteFunc(slices.Clone(f.Workflows), func(w string) bool { return !v.who.Sees(w) })
+	f.Workflows = slices.DeleteFunc(slices.Clone(f.Workflows), func(w string) bool { return !who.Sees(w) })
 	return len(f.Workflows) > 0
 }
 
@@ -144,7 +144,7 @@ func withoutEntities(f *store.Filter) bool {
 
 // Runs returns a page of the runs that match a filter, newest first, with values.
 func (v *View) Runs(ctx context.Context, f store.Filter) (runs []*api.Run, next string, err error) {
-	if !withoutEntities(&f) || !v.restrict(&f) {
+	if !withoutEntities(&f) || !restrict(v.who, &f) {
 		return nil, "", nil
 	}
 	infos, next, err := v.engine.Runs().List(ctx, f)
@@ -161,7 +161,7 @@ func (v *View) Runs(ctx context.Context, f store.Filter) (runs []*api.Run, next 
 
 // Count counts the runs that match a filter.
 func (v *View) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
-	if !withoutEntities(&f) || !v.restrict(&f) {
+	if !withoutEntities(&f) || !restrict(v.who, &f) {
 		return nil, nil
 	}
 	tallies, err := v.engine.Runs().Count(ctx, f)
