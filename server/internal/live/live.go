@@ -159,7 +159,7 @@ func (f *Follower) Round(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		nodes := f.view.ShowNodes(info)
+		nodes := view.ShowNodes(f.view, info)
 		nodes.Now = time.Time{}
 		for i := range nodes.Nodes {
 			nodes.Nodes[i].Seen = time.Time{} // it changes each time

@@ -484,12 +484,12 @@ func (v *View) Nodes(ctx context.Context) (*api.Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.ShowNodes(d), nil
+	return ShowNodes(v, d), nil
 }
 
-// ShowNodes returns the nodes of a description as the identity may see them. The description
+// ShowNodes returns the nodes of a description as the identity of v may see them. The description
 // stays as it is, for others.
-func (v *View) ShowNodes(d *stet.NodesInfo) *api.Nodes {
+func ShowNodes(v *View, d *stet.NodesInfo) *api.Nodes {
 	nodes := &api.Nodes{Nodes: api.NodesOf(d), Now: d.Now.Time()}
 	for i := range nodes.Nodes {
 		n := &nodes.Nodes[i]
