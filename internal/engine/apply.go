@@ -25,10 +25,26 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 	if err == nil {
 		e.time.Observe(sent, now)
 	}
-	if x := e.executor.Load(); x != nil {
-		x.dispatcher.claimSoon() // it began meanwhile; the store does not report this process's own acts
+	if x := e.executor.Load(); x != nil { // it began meanwhile
+		x.appliedBeside(answers)
 	}
 	return answers, err
+}
+
+// appliedBeside acts on the answers to commands that did not go through the committer. The
+// store does not report this process's own acts, so a claim is due. Until it has come, a run
+// in memory gets no later item: those of a sender keep their order.
+func (x *executor) appliedBeside(answers []store.Answer) {
+	in := x.shards.Now()
+	for i := range answers {
+		run := &answers[i].Run
+		if shard := in.Of(run.Shard); shard != nil {
+			if a := x.memory.Find(run.No); a != nil && a.shard == shard {
+				a.post(inboxUncertain{}) // if it is gone, the run is loaded with its inbox
+			}
+		}
+	}
+	x.dispatcher.claimSoon()
 }
 
 // indexedAnswer is the answer to one of several commands.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,49 @@ func TestApplyThatIsAbandoned(t *testing.T) {
 		synctest.Wait()
 		expectStatus(t, e, "first", store.Succeeded)
 		expectStatus(t, e, "b", store.Succeeded)
+	})
+}
+
+// A message that was sent when the executor was not there yet comes before those that are sent
+// after it, though these are posted to the run and that is found by a claim.
+func TestMessageSentBeforeTheExecutorComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &gated{Store: memory.New()}
+		arrives, claims, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		e := newEngine(t, s, "n", with("w", func(b *runner.Branch) ([]byte, error) {
+			if _, err := do(b, "work", func(context.Context) string { <-done; return "" }); err != nil {
+				return nil, err
+			}
+			return hears(2)(b)
+		}))
+		start(t, e, "w", "a")
+		var late atomic.Bool
+		s.apply = func(ctx context.Context, c []store.Command) ([]store.Answer, store.Time, error) {
+			<-arrives
+			return s.Store.Apply(ctx, c)
+		}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			if late.Load() {
+				<-claims
+			}
+			return s.Store.Claim(ctx, req)
+		}
+		sent := make(chan struct{})
+		go func() {
+			send(t, e, "a", "first")
+			close(sent)
+		}()
+		synctest.Wait()
+		defer serve(t, e)()
+		synctest.Wait() // the run executes its step
+		late.Store(true)
+		close(arrives)
+		<-sent
+		send(t, e, "a", "second")
+		close(done)
+		synctest.Wait()
+		close(claims)
+		expectEnd(t, e, "a", store.Succeeded, "first second")
 	})
 }
 

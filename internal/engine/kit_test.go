@@ -201,12 +201,20 @@ func expectStatus(t *testing.T, e *engine.Engine, id string, status store.Status
 // nil lets the call through. Gates are set before the engine runs.
 type gated struct {
 	store.Store
+	apply   func(context.Context, []store.Command) ([]store.Answer, store.Time, error)
 	commit  func(context.Context, store.Batch) (store.BatchResult, error)
 	claim   func(context.Context, store.ClaimRequest) (store.Claims, error)
 	load    func(context.Context, []store.RunNo) ([]store.Snapshot, error)
 	changed func(context.Context) (store.Change, error)
 	list    func(context.Context, store.Filter) (store.Page, error)
 	loads   atomic.Int64 // calls of Load
+}
+
+func (g *gated) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
+	if g.apply != nil {
+		return g.apply(ctx, commands)
+	}
+	return g.Store.Apply(ctx, commands)
 }
 
 func (g *gated) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
