@@ -103,6 +103,10 @@ func (m *Memory[A]) BeginDriver() bool {
 func (m *Memory[A]) Room() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.roomLocked()
+}
+
+func (m *Memory[A]) roomLocked() int {
 	if m.draining {
 		return 0
 	}
@@ -199,12 +203,20 @@ func (m *Memory[A]) Remove(a A) {
 	if r := m.ofLocked(a); r != nil {
 		m.removeLocked(r)
 	}
-	starved := m.starved && !m.draining
-	m.starved = false
+	starved := m.fedLocked()
 	m.mu.Unlock()
 	if starved {
 		m.cfg.ClaimSoon()
 	}
+}
+
+// fedLocked reports whether there is room again for what a claim has left.
+func (m *Memory[A]) fedLocked() bool {
+	if !m.starved || m.roomLocked() == 0 {
+		return false
+	}
+	m.starved = false
+	return true
 }
 
 func (m *Memory[A]) removeLocked(r *resident[A]) {
@@ -241,11 +253,16 @@ func (m *Memory[A]) HasLeft(no store.RunNo) bool {
 }
 
 // Starve says whether the last claim was cut because memory was full. Then the next run
-// that leaves memory wakes the dispatcher.
+// that leaves memory or is parked wakes the dispatcher, as does one that has since the claim
+// was asked for.
 func (m *Memory[A]) Starve(yes bool) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.starved = yes
+	fed := m.fedLocked()
+	m.mu.Unlock()
+	if fed {
+		m.cfg.ClaimSoon()
+	}
 }
 
 // Park keeps a suspended run in memory for a while. size is what it costs to replay it.
@@ -259,9 +276,13 @@ func (m *Memory[A]) Park(a A, size int) {
 	if m.eviction == nil && m.parked.Len() > 0 {
 		m.eviction = time.AfterFunc(m.cfg.ParkFor, m.evictExpired)
 	}
+	fed := m.fedLocked()
 	m.mu.Unlock()
 	if full {
 		victim.EvictionDue()
+	}
+	if fed {
+		m.cfg.ClaimSoon()
 	}
 }
 

@@ -99,6 +99,27 @@ func TestRoomInMemory(t *testing.T) {
 	})
 }
 
+// A claim that was cut is made again when a run is parked, and also if memory has got room while
+// it was under way.
+func TestCutClaimsAreMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 1, MaxParked: 5, ParkFor: time.Hour})
+		a := m.Expect(m.shard, 1)
+		if m.Starve(true); m.claims != 0 {
+			t.Error("memory is full, and a claim is made")
+		}
+		if m.Park(a, 1); m.claims != 1 {
+			t.Errorf("a run is parked: %d claims are made; want 1", m.claims)
+		}
+		if m.Starve(true); m.claims != 2 {
+			t.Errorf("there has been room since: %d claims are made; want 2", m.claims)
+		}
+		if m.Remove(a); m.claims != 2 {
+			t.Errorf("nothing is left for a claim: %d are made; want 2", m.claims)
+		}
+	})
+}
+
 // A run is known by its ID from its introduction until its end is notified.
 func TestMemoryKnowsRunsByID(t *testing.T) {
 	m := newTestMemory(t, Config[*activation]{MaxRuns: 10})
