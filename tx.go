@@ -59,7 +59,8 @@ func startTx[Tx, In, Out any](
 // SendTx is Message.Send inside a transaction that the caller has begun on the
 // store's database, as in StartTx, whose word on many calls counts here too. So that it needs no connection beside the
 // transaction's, ErrInboxFull is known only after this process has sent 200 messages to the
-// run.
+// run. What this process sends to the run after the commit comes after it, if the commit is
+// not later than 10 minutes after SendTx.
 func SendTx[Tx, T any](
 	ctx context.Context, tx Tx, e *Engine, m Message[T], runID string, value T, opts ...SendOption,
 ) error {
@@ -117,6 +118,7 @@ func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, commands []store.Com
 		return nil, err
 	}
 	e.payloads.OpenAnswers(ctx, answers)
+	e.inner.SentOutside(commands, answers)
 	return answers, nil
 }
 

@@ -47,6 +47,15 @@ func (x *executor) appliedBeside(answers []store.Answer) {
 	x.dispatcher.claimSoon()
 }
 
+// SentOutside notes commands that a transaction of the caller carries, by their answers.
+func (e *Engine) SentOutside(commands []store.Command, answers []store.Answer) {
+	for i := range answers {
+		if commands[i].Item != nil {
+			e.outside.Add(answers[i].Run.No)
+		}
+	}
+}
+
 // indexedAnswer is the answer to one of several commands.
 type indexedAnswer struct {
 	index  int
@@ -148,6 +157,9 @@ func (x *executor) sentItem(
 	post := func(ev event) bool {
 		a := x.memory.Find(run.No)
 		return a != nil && a.shard == shard && a.post(ev)
+	}
+	if x.e.outside.Has(run.No) {
+		post(inboxUncertain{})
 	}
 	item := *sent
 	item.No, item.State, item.Sent = answer.Item, store.New, now

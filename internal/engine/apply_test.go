@@ -162,6 +162,51 @@ func TestMessageSentBeforeTheExecutorComesFirst(t *testing.T) {
 	})
 }
 
+// A message that a transaction of the caller has sent comes before those that are sent after it,
+// whether the run is executing or suspended.
+func TestMessageOfATransactionComesFirst(t *testing.T) {
+	for _, executing := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &gated{Store: memory.New()}
+			claims, done := make(chan struct{}), make(chan struct{})
+			if !executing {
+				close(done)
+			}
+			e := newEngine(t, s, "n", with("w", func(b *runner.Branch) ([]byte, error) {
+				if _, err := do(b, "work", func(context.Context) string { <-done; return "" }); err != nil {
+					return nil, err
+				}
+				return hears(2)(b)
+			}))
+			var late atomic.Bool
+			s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+				if late.Load() {
+					<-claims
+				}
+				return s.Store.Claim(ctx, req)
+			}
+			defer serve(t, e)()
+			start(t, e, "w", "a")
+			synctest.Wait()
+			late.Store(true)
+			first := item("word", "first", "first")
+			commands := []store.Command{{RunID: "a", Item: &first}}
+			answers, _, err := s.Store.Apply(t.Context(), commands) // as in a transaction: nobody reports it
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.SentOutside(commands, answers)
+			send(t, e, "a", "second")
+			if executing {
+				close(done)
+			}
+			synctest.Wait()
+			close(claims)
+			expectEnd(t, e, "a", store.Succeeded, "first second")
+		})
+	}
+}
+
 // A workflow is known if this engine has its code, or any process has ever registered it.
 // The error names those that are known.
 func TestUnknownWorkflowIsRefused(t *testing.T) {

@@ -133,6 +133,7 @@ type Engine struct {
 	changes  *notify.Changes
 	waiters  *notify.Waiters
 	entities entity.Directory
+	outside  notify.Unreported
 	queues   *queues.Queues
 
 	executor  atomic.Pointer[executor] // nil: not the owner
