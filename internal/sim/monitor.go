@@ -15,7 +15,7 @@ import (
 type monitor struct {
 	*oracle
 	log     func(format string, args ...any)
-	open    map[call][]byte // requests that the store has not answered
+	open    map[call]asking // requests that the store has not answered
 	epochs  map[store.Shard]int64
 	batches map[batch]string // that were written, with their answers
 	ids     map[store.RunNo]string
@@ -33,12 +33,19 @@ type call struct {
 	no   uint32
 }
 
+// asking is a request that has no answer yet.
+type asking struct {
+	request []byte
+	at      time.Duration
+}
+
 type batch struct {
 	boot string
 	no   int64
 }
 
-// holder is the machine that was last told that it holds a lease, and when.
+// holder is the machine that was last told that it holds a lease, and when it had asked: the
+// answer may have taken so long that nobody waited for it.
 type holder struct {
 	machine int
 	at      time.Duration
@@ -52,7 +59,7 @@ type place struct {
 
 func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
 	return &monitor{
-		oracle: o, log: log, open: map[call][]byte{}, epochs: map[store.Shard]int64{}, batches: map[batch]string{},
+		oracle: o, log: log, open: map[call]asking{}, epochs: map[store.Shard]int64{}, batches: map[batch]string{},
 		ids: map[store.RunNo]string{}, final: map[place]string{}, items: o.items,
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
@@ -61,12 +68,15 @@ func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
 }
 
 // asked takes a request on its way to the store.
-func (m *monitor) asked(from int, no uint32, body []byte) { m.open[call{from, no}] = body }
+func (m *monitor) asked(from int, no uint32, body []byte) {
+	m.open[call{from, no}] = asking{body, m.now()}
+}
 
 // answered takes an answer on its way back, and returns the method's name.
 func (m *monitor) answered(to int, no uint32, body []byte) string {
 	key := call{to, no}
-	request := m.open[key]
+	asked := m.open[key]
+	request := asked.request
 	delete(m.open, key)
 	name, _ := wire.Method(request)
 	switch name {
@@ -80,7 +90,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 				continue
 			}
 			was := m.epochs[a.Lease.Shard]
-			m.holders[a.Lease.Shard] = holder{to, m.now()}
+			m.holders[a.Lease.Shard] = holder{to, asked.at}
 			switch {
 			case name == "Acquire" && a.Lease.Epoch == was:
 				m.violated("8: Acquire gives epoch %d of shard %v again", was, a.Lease.Shard)
