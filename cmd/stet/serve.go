@@ -115,7 +115,7 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = web.Close() // streams that their readers keep open
 		}
-		_ = <-ended // that it was shut down
+		<-ended // it was shut down
 	}
 	decider.wait()
 	if errors.Is(err, http.ErrServerClosed) {

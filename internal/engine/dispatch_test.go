@@ -199,11 +199,10 @@ func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			shared := memory.New()
 			s := &gated{Store: shared}
-			lose := false
+			var lose atomic.Bool
 			s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
 				claims, err := s.Store.Claim(ctx, req)
-				if lose && err == nil && len(claims.Runs) > 0 {
-					lose = false
+				if err == nil && len(claims.Runs) > 0 && lose.Swap(false) {
 					return store.Claims{}, store.ErrUnknown
 				}
 				return claims, err
@@ -218,11 +217,11 @@ func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
 			defer serve(t, e)()
 			start(t, e, "w", "a")
 			time.Sleep(time.Minute)
-			lose = true
+			lose.Store(true)
 			send(t, front, "a", "hello")
 			synctest.Wait()
 			time.Sleep(time.Minute)
-			if lose {
+			if lose.Load() {
 				t.Error("no claim was lost")
 			}
 			expectEnd(t, e, "a", store.Succeeded, "hello")

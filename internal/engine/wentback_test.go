@@ -33,6 +33,7 @@ func TestAStoreThatWentBack(t *testing.T) {
 				restore()
 				if idle {
 					time.Sleep(time.Minute)
+					synctest.Wait()
 					if len(losses) != 1 {
 						t.Fatalf("%d slots: an idle node has noticed %d losses", slots, len(losses))
 					}
@@ -40,6 +41,7 @@ func TestAStoreThatWentBack(t *testing.T) {
 				send(t, e, "a", "one")
 				send(t, e, "a", "two")
 				expectEnd(t, e, "a", store.Succeeded, "one two")
+				synctest.Wait()
 				if len(losses) != 1 || !errors.Is(losses[0], store.ErrWentBack) {
 					t.Errorf("%d slots: the losses are %v", slots, losses)
 				}
