@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet/internal/committer"
@@ -133,6 +134,7 @@ func TestATurnThatTheStoreDoesNotTake(t *testing.T) {
 					}
 					time.Sleep(20 * time.Millisecond)
 				}
+				synctest.Wait()
 				refused := slices.ContainsFunc(k.answered, func(s string) bool { return strings.HasPrefix(s, "1 refused") })
 				if refused != (c.tries > 0) {
 					t.Errorf("after %d tries it is refused: %t", tried, refused)

@@ -49,6 +49,13 @@ func (j *journal) note(line string) {
 	j.lines = append(j.lines, line)
 }
 
+// seen returns a copy of what has happened.
+func (j *journal) seen() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
 func (j *journal) task(name string) *task {
 	return &task{name: name, log: j, cancelled: make(chan struct{})}
 }
@@ -230,8 +237,8 @@ func TestPoolKeepsPlaces(t *testing.T) {
 		p.Keep(second) // it waits: does nothing
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if want := []string{"begin 1", "end 1"}; !slices.Equal(log.lines, want) {
-			t.Errorf("found %q; want %q", log.lines, want)
+		if want := []string{"begin 1", "end 1"}; !slices.Equal(log.seen(), want) {
+			t.Errorf("found %q; want %q", log.seen(), want)
 		}
 		p.Release(first)
 		p.Release(first)
@@ -239,13 +246,13 @@ func TestPoolKeepsPlaces(t *testing.T) {
 		p.Keep(second)
 		p.Release(second) // while it is executed: it has its place until it ends
 		synctest.Wait()
-		if want := []string{"begin 1", "end 1", "begin 2"}; !slices.Equal(log.lines, want) {
-			t.Errorf("found %q; want %q", log.lines, want)
+		if want := []string{"begin 1", "end 1", "begin 2"}; !slices.Equal(log.seen(), want) {
+			t.Errorf("found %q; want %q", log.seen(), want)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if want := []string{"begin 1", "end 1", "begin 2", "end 2", "begin 3", "end 3"}; !slices.Equal(log.lines, want) {
-			t.Errorf("found %q; want %q", log.lines, want)
+		if want := []string{"begin 1", "end 1", "begin 2", "end 2", "begin 3", "end 3"}; !slices.Equal(log.seen(), want) {
+			t.Errorf("found %q; want %q", log.seen(), want)
 		}
 	})
 }
@@ -340,7 +347,7 @@ func TestPlaces(t *testing.T) {
 			places.Keep(tasks[i])
 			time.Sleep(time.Hour) // all that have a place end
 			synctest.Wait()
-			if last := log.lines[len(log.lines)-1]; last != fmt.Sprint("end ", i) {
+			if last := log.seen()[len(log.seen())-1]; last != fmt.Sprint("end ", i) {
 				t.Errorf("found %q last; want the end of %d, which keeps its place", last, i)
 			}
 		}
@@ -354,7 +361,7 @@ func TestPlaces(t *testing.T) {
 		places.Keep(tasks[2]) // too late
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if last := log.lines[len(log.lines)-1]; last != "end 4" {
+		if last := log.seen()[len(log.seen())-1]; last != "end 4" {
 			t.Errorf("found %q last; want the end of 4: no place is kept after Close", last)
 		}
 		places.Release([]steps.Task{tasks[1]}) // again: does nothing
