@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,26 +18,45 @@ import (
 // nothing.
 type ailing struct {
 	store.Store
+	mu  sync.Mutex
+	now illness
+}
+
+type illness struct {
 	hangs, stale bool
 	err          error
 	schema       int
 }
 
+// has makes the store ill in this way from now on.
+func (s *ailing) has(now illness) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+}
+
+func (s *ailing) ill() illness {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
 func (s *ailing) Describe(ctx context.Context) (store.Description, error) {
-	if s.hangs {
+	ill := s.ill()
+	if ill.hangs {
 		<-ctx.Done()
 		return store.Description{}, ctx.Err()
 	}
-	if s.err != nil {
-		return store.Description{}, s.err
+	if ill.err != nil {
+		return store.Description{}, ill.err
 	}
 	d, err := s.Store.Describe(ctx)
-	d.Schema += s.schema
+	d.Schema += ill.schema
 	return d, err
 }
 
 func (s *ailing) Renew(ctx context.Context, l []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time, error) {
-	if s.stale {
+	if s.ill().stale {
 		return nil, 0, store.ErrUnavailable
 	}
 	return s.Store.Renew(ctx, l, ttl)
@@ -45,14 +65,14 @@ func (s *ailing) Renew(ctx context.Context, l []store.Lease, ttl store.Delay) ([
 func (s *ailing) Acquire(
 	ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
 ) ([]store.Acquired, store.Time, error) {
-	if s.stale {
+	if s.ill().stale {
 		return nil, 0, store.ErrUnavailable
 	}
 	return s.Store.Acquire(ctx, n, shards, ttl)
 }
 
 func (s *ailing) Release(ctx context.Context, l []store.Lease) error {
-	if s.stale {
+	if s.ill().stale {
 		return store.ErrUnavailable
 	}
 	return s.Store.Release(ctx, l)
@@ -89,16 +109,16 @@ func TestReady(t *testing.T) {
 				t.Errorf("%s: it took %s", name, took)
 			}
 		}
-		s.hangs = true
+		s.has(illness{hangs: true})
 		expectNot("a store that hangs", "read the store within 1s")
-		s.hangs, s.err = false, store.ErrUnavailable
+		s.has(illness{err: store.ErrUnavailable})
 		expectNot("a store that is away", "store unavailable")
-		s.err, s.schema = nil, 1
+		s.has(illness{schema: 1})
 		expectNot("another schema", "restart this process")
-		s.schema, s.stale = 0, true
+		s.has(illness{stale: true})
 		time.Sleep(25 * time.Second)
 		expectNot("leases that are not renewed", "renewed within 20s")
-		s.stale = false
+		s.has(illness{})
 		stop()
 		expectNot("after Run", "expected Run to be under way")
 		if stats := e.Stats(); stats.Running != 0 || len(stats.Shards) != 0 {
