@@ -74,16 +74,13 @@ func TestSleepTakesNoTime(t *testing.T) {
 		want(t, start(t, env, w, 0), year.String())
 		near(t, env, year)
 	})
-	if took := time.Since(real); took > 10*time.Second {
-		t.Errorf("a year has taken %v", took)
-	}
-	// A ticker of a minute in the engine would take for ever here.
+	// A ticker of a minute in the engine would take several here, and an hour with the race detector.
 	ages := stet.Define("ages", func(ctx stet.Context, _ int) (int, error) { return 0, stet.Sleep(ctx, "ages", 90*year) })
 	stettest.Run(t, with(ages), func(t *testing.T, env *stettest.Env) {
 		want(t, start(t, env, ages, 0), 0)
 		near(t, env, 90*year)
 	})
-	if took := time.Since(real); took > 10*time.Second {
+	if took := time.Since(real); took > time.Minute {
 		t.Errorf("ninety years have taken %v: does something in the engine tick?", took)
 	}
 }
