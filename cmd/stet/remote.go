@@ -183,10 +183,7 @@ func (a *app) chooseBy(ctx context.Context, c *client.Client, t *target) ([]stri
 	if len(t.ids) > 0 {
 		return a.runIDs(t.ids)
 	}
-	if t.query == "" {
-		return nil, usage(errors.New("--query: expected a filter, found an empty one; id=* is all runs"))
-	}
-	q, err := parseQuestion(nil, t.query)
+	q, err := t.question()
 	if err != nil {
 		return nil, err
 	}

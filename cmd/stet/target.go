@@ -48,15 +48,20 @@ func (t *target) args(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// question returns what --query asks for.
+func (t *target) question() (*question, error) {
+	if t.query == "" {
+		return nil, usage(errors.New("--query: expected a filter, found an empty one; id=* is all runs"))
+	}
+	return parseQuestion(nil, t.query)
+}
+
 // choose returns the IDs of the chosen runs.
 func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, error) {
 	if len(t.ids) > 0 {
 		return a.runIDs(t.ids)
 	}
-	if t.query == "" {
-		return nil, usage(errors.New("--query: expected a filter, found an empty one; id=* is all runs"))
-	}
-	q, err := parseQuestion(nil, t.query)
+	q, err := t.question()
 	if err != nil {
 		return nil, err
 	}
