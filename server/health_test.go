@@ -11,7 +11,10 @@ import (
 // and is not ready.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, true)
-	w.started("order", "o", `"s"`) // it executes
+	w.started("broken", "b", `"s"`)
+	if _, err := w.engine.Runs().Wait(t.Context(), "b"); err != nil { // Run is under way
+		t.Fatal(err)
+	}
 	check := func(path string, status int) {
 		t.Helper()
 		r := w.do("", http.MethodGet, path, nil)

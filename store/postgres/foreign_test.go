@@ -18,18 +18,25 @@ const word = stet.Message[string]("word")
 // TestOpenTransactionUnderTheEngine: an application's transaction has started a run
 // and sent a message, and stays open. Other runs, and the run that it has sent to,
 // go on meanwhile; a start of the same run waits. After the commit both are there,
-// once.
+// once, and what the run has received meanwhile came first.
 func TestOpenTransactionUnderTheEngine(t *testing.T) {
 	dsn, schema := servers.SharedPostgres(t)
 	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
 	square := stet.Define("square", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "square", func(context.Context) (int, error) { return n * n, nil })
 	})
+	received := make(chan string, 2)
 	two := stet.Define("two", func(ctx stet.Context, _ int) (string, error) {
 		var all string
-		for range 2 {
+		for i := range 2 {
 			next, err := word.Receive(ctx)
 			if err != nil {
+				return "", err
+			}
+			if err := stet.Do(ctx, fmt.Sprintf("note %d", i), func(context.Context) error {
+				received <- next
+				return nil
+			}); err != nil {
 				return "", err
 			}
 			all += next
@@ -74,6 +81,9 @@ func TestOpenTransactionUnderTheEngine(t *testing.T) {
 	}
 	if err := word.Send(t.Context(), e, "receiver", "early, "); err != nil {
 		t.Fatal(err)
+	}
+	if got := <-received; got != "early, " {
+		t.Errorf("beside the open transaction the run received %q", got)
 	}
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("beside the open transaction 20 runs took %s", took)
