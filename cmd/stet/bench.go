@@ -20,7 +20,8 @@ import (
 
 func (lc trialCommands) benchCommand() *cobra.Command {
 	var cfg bench.Config
-	var profile, child string
+	var profile, child, page string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "measure how fast a store is under the engine",
@@ -45,6 +46,10 @@ func (lc trialCommands) benchCommand() *cobra.Command {
 With --raw it also measures what the store's driver can do with the same rows and
 no engine, in the same run, and gives the figures as ratios to that.
 
+--all measures every workload that the store can have, with --raw, and how throughput
+changes with the number of runs at a time and the size of values. --report FILE
+writes all of it as one page of HTML with drawings, which needs nothing else.
+
 The store must be a new one, or hold nothing but runs of former measurements;
 --db memory: measures the engine alone.`,
 		Args: exactly(),
@@ -55,6 +60,12 @@ The store must be a new one, or hold nothing but runs of former measurements;
 			cfg.DB, cfg.Log, cfg.Open, cfg.In = lc.address(), lc.log, lc.benchStore(), lc.in
 			if err := lc.benchPlace(&cfg); err != nil {
 				return err
+			}
+			if all {
+				if cmd.Flags().Changed("workload") {
+					return usage(errors.New("--all measures every workload: leave --workload away"))
+				}
+				cfg.Workload, cfg.Curves, cfg.Raw = "all", true, lc.db != memoryStore
 			}
 			if child != "" {
 				return bench.Child(cmd.Context(), cfg, child, lc.out)
@@ -67,13 +78,18 @@ The store must be a new one, or hold nothing but runs of former measurements;
 				}
 				defer func() { err = errors.Join(err, stop()) }()
 			}
-			report, err := bench.Run(cmd.Context(), cfg)
-			switch {
-			case errors.Is(err, bench.ErrConfig):
-				return usage(err)
-			case err != nil:
+			write, err := pageWriter(page)
+			if err != nil {
 				return err
-			case lc.output == "json":
+			}
+			report, err := bench.Run(cmd.Context(), cfg)
+			if errors.Is(err, bench.ErrConfig) {
+				err = usage(err)
+			}
+			if err = errors.Join(err, write(report)); err != nil {
+				return err
+			}
+			if lc.output == "json" {
 				return lc.json(report)
 			}
 			return report.WriteText(lc.out)
@@ -89,12 +105,33 @@ The store must be a new one, or hold nothing but runs of former measurements;
 	flags.DurationVar(&cfg.Work, "work", 0,
 		"`time` that each step of workload nodes computes, on one processor for each process")
 	flags.BoolVar(&cfg.Raw, "raw", false, "measure the driver too")
+	flags.IntVar(&cfg.ValueSize, "value-size", 0, "`bytes` of each value of workload throughput, about; default: 100")
+	flags.BoolVar(&all, "all", false, "measure everything, the driver too, and curves of throughput")
+	flags.StringVar(&page, "report", "", "write a page of HTML to a new `file`")
 	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile to `file`")
 	flags.StringVar(&child, "child", "", "be a child process of a measurement")
 	if err := flags.MarkHidden("child"); err != nil {
 		panic(err) // only if there is no such flag
 	}
 	return cmd
+}
+
+// pageWriter makes the file of a page before hours of measuring. The returned function writes the report to it, or
+// removes the file if there is none.
+func pageWriter(file string) (func(*bench.Report) error, error) {
+	if file == "" {
+		return func(*bench.Report) error { return nil }, nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--report: expected the name of a new file: %w", err))
+	}
+	return func(report *bench.Report) error {
+		if report == nil {
+			return errors.Join(f.Close(), os.Remove(file))
+		}
+		return errors.Join(report.WriteHTML(f), f.Close())
+	}, nil
 }
 
 // memoryStore names a store in the memory of this process, for measuring.

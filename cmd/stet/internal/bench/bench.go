@@ -1,8 +1,9 @@
 // Package bench measures a store under the engine with a few fixed workloads. Beside it, it measures the store's driver
 // with the same rows and no engine, so that figures of different machines can be compared by their ratio.
 //
-// The workloads carry values of about 100 bytes of JSON. They use the store they are given and leave their runs there;
-// the names of their workflows begin with "bench-". A store that holds other runs is refused.
+// The workloads carry values of about 100 bytes of JSON, unless they are told to carry others. They use the store they
+// are given and leave their runs there; the names of their workflows begin with "bench-". A store that holds other runs
+// is refused.
 package bench
 
 import (
@@ -45,8 +46,12 @@ type Config struct {
 	// time of each step of nodes when it is alone; each process then uses one processor.
 	Nodes int
 	Work  time.Duration
+	// ValueSize is the size of the values of workload throughput, in bytes of JSON, about; 0: 100.
+	ValueSize int
 	// Raw measures the driver too.
 	Raw bool
+	// Curves measures how throughput changes with the number of runs at a time and with the size of values.
+	Curves bool
 	// Child makes a command that calls Child with the role in a process of its
 	// own, on the same store and with the same Steps. Workloads replay, foreign,
 	// nodes and failover need it.
@@ -110,7 +115,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	report := &Report{DB: cfg.DB}
+	report := &Report{DB: cfg.DB, Machine: thisMachine(), Begun: time.Now()}
 	if err := cfg.inspect(ctx, report); err != nil {
 		return nil, err
 	}
@@ -134,6 +139,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		orDefault(&sized.Runs, w.runs)
 		orDefault(&sized.Steps, w.steps)
 		orDefault(&sized.Concurrency, w.concurrency)
+		orDefault(&sized.ValueSize, valueSize)
 		var takes []*Report
 		for range w.repeats {
 			t, err := take(ctx, sized, w, driver)
@@ -144,6 +150,12 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		}
 		report.add(takes)
 	}
+	if cfg.Curves {
+		if err := measureCurves(ctx, cfg, driver, report); err != nil {
+			return nil, err
+		}
+	}
+	report.Took = time.Since(report.Begun)
 	return report, nil
 }
 
@@ -192,7 +204,8 @@ func (cfg *Config) check(names []string) error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"the number of runs", cfg.Runs}, {"steps", cfg.Steps}, {"concurrency", cfg.Concurrency}, {"nodes", cfg.Nodes}} {
+	}{{"the number of runs", cfg.Runs}, {"steps", cfg.Steps}, {"concurrency", cfg.Concurrency}, {"nodes", cfg.Nodes},
+		{"the size of values", cfg.ValueSize}} {
 		if f.value < 0 {
 			bad("%s: expected 1 or more, found %d", f.name, f.value)
 		}

@@ -155,7 +155,7 @@ func TestRawGivesRatios(t *testing.T) {
 	if err := report.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"DRIVER BESIDE", "1,000 rows per commit", "throughput", "rows/s", "at least 0.35"} {
+	for _, want := range []string{"DRIVER BESIDE", "1,000 rows per commit", "throughput", "rows/s", "at least 0.45"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("expected %q in:\n%s", want, text.String())
 		}
@@ -170,6 +170,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 		"foreign in memory":     func(c *bench.Config) { c.Workload, c.File = "foreign", "" },
 		"nodes on a file":       func(c *bench.Config) { c.Workload = "nodes" },
 		"failover on a file":    func(c *bench.Config) { c.Workload = "failover" },
+		"negative values":       func(c *bench.Config) { c.ValueSize = -1 },
 		"negative work":         func(c *bench.Config) { c.Work = -1 },
 		"replay without a file": func(c *bench.Config) { c.Workload, c.File = "replay", "" },
 	} {

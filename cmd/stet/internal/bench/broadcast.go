@@ -70,7 +70,7 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 		out := r.section("broadcast", "one event to %d runs that wait", cfg.Runs)
 		out.figure("started and waiting", float64(cfg.Runs)/registered.Seconds(), "runs/s")
 		out.figure("resumed and ended", rate, "runs/s")
-		out.rows("resumed runs", rate)
+		out.rows("resumed runs", rate, gates{0.15, 0.15, 0.15})
 		return nil
 	})
 }

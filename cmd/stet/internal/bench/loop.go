@@ -82,7 +82,7 @@ func measureLoop(ctx context.Context, cfg *Config, r *Report) error {
 	}
 	return s.closing(func() error {
 		begun := time.Now()
-		if err := execute(ctx, s, plain, 0); err != nil {
+		if err := execute(ctx, s, plain, newPayload(0)); err != nil {
 			return err
 		}
 		steps := float64(min(cfg.Steps, 10_000)) / time.Since(begun).Seconds()

@@ -236,7 +236,7 @@ func executeAll(ctx context.Context, cfg *Config, s *session, nodes, rounds int)
 	var over atomic.Int64
 	var begun time.Time
 	one := func(ctx context.Context, i int) error {
-		err := execute(ctx, s, w, i)
+		err := execute(ctx, s, w, newPayload(i))
 		if over.Add(1) == int64(full) && !begun.IsZero() {
 			took = time.Since(begun)
 		}

@@ -31,6 +31,8 @@ const (
 type rawDriver interface {
 	// commitRows writes n rows in one commit.
 	commitRows(n int) error
+	// sizeValues makes the values of the next rows of so many bytes. It begins with valueSize.
+	sizeValues(size int)
 	close() error
 }
 
@@ -54,9 +56,14 @@ type rawRows struct {
 }
 
 func newRawRows() rawRows {
-	r := rawRows{value: make([]byte, 100)}
-	rand.Read(r.value)
+	var r rawRows
+	r.sizeValues(valueSize)
 	return r
+}
+
+func (r *rawRows) sizeValues(size int) {
+	r.value = make([]byte, size)
+	rand.Read(r.value)
 }
 
 // next makes the next row and returns its path; the run is in r.

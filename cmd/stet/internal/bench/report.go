@@ -12,12 +12,16 @@ import (
 
 // Report holds the figures of a measurement.
 type Report struct {
-	DB      string   `json:"db"`
-	Kind    string   `json:"kind"`
-	Durable string   `json:"durable"`
-	Raw     []Raw    `json:"raw,omitempty"` // beside each workload
-	Figures []Figure `json:"figures"`
-	Marks   []Mark   `json:"marks"`
+	DB      string        `json:"db"`
+	Kind    string        `json:"kind"`
+	Durable string        `json:"durable"`
+	Machine Machine       `json:"machine"`
+	Begun   time.Time     `json:"begun"`
+	Took    time.Duration `json:"took_ns"`
+	Raw     []Raw         `json:"raw,omitempty"` // beside each workload
+	Figures []Figure      `json:"figures"`
+	Marks   []Mark        `json:"marks"`
+	Curves  []Curve       `json:"curves,omitempty"`
 }
 
 // Figure is one number of a workload.
@@ -81,24 +85,30 @@ func (s section) atMost(name string, value, gate float64, unit string) {
 	s.mark(name, value, unit, atMost, gate, nil)
 }
 
-// rowGates are the least shares of the driver's rate of rows, by the kind of store:
-// a database server shares the processors with the engine.
-var rowGates = map[string]float64{"postgres": 0.2, "redis": 0.12}
+// gates are the bounds of a figure that has another one for each kind of store, of SQLite, or what computes like it, of
+// Postgres and of Redis. A server shares the processors with the engine.
+type gates struct{ file, postgres, redis float64 }
+
+func (s section) gate(g gates) float64 {
+	switch s.report.Kind {
+	case "postgres":
+		return g.postgres
+	case "redis":
+		return g.redis
+	}
+	return g.file
+}
 
 // rows marks a rate of rows as a share of the driver's.
-func (s section) rows(name string, rate float64) {
-	gate, ok := rowGates[s.report.Kind]
-	if !ok {
-		gate = 0.35
-	}
+func (s section) rows(name string, rate float64, least gates) {
 	s.mark(name+": rows/s over the driver's, 1,000 rows per commit",
-		rate, "raw", atLeast, gate, func(r *Raw) float64 { return r.Rows1000 })
+		rate, "raw", atLeast, s.gate(least), func(r *Raw) float64 { return r.Rows1000 })
 }
 
 // commits marks a duration as a number of the driver's single-row commits.
-func (s section) commits(name string, d time.Duration, gate float64) {
+func (s section) commits(name string, d time.Duration, most gates) {
 	s.mark(name+" in the driver's single-row commits",
-		d.Seconds(), "raw", atMost, gate, func(r *Raw) float64 { return 1 / r.Rows1 })
+		d.Seconds(), "raw", atMost, s.gate(most), func(r *Raw) float64 { return 1 / r.Rows1 })
 }
 
 // relate divides the figures with marks in terms of the driver. Without the driver's figures these marks are dropped.

@@ -16,14 +16,22 @@ import (
 // prefix begins the names of all workflows of this package.
 const prefix = "bench-"
 
-// payload is the input, step result and output of the workloads, about 100 bytes
-// of JSON.
+// valueSize is the size of a value in bytes of JSON, about, unless Config.ValueSize says another one.
+const valueSize = 100
+
+// payload is the input, step result and output of the workloads.
 type payload struct {
 	Number int    `json:"number"`
 	Text   string `json:"text"`
 }
 
-func newPayload(number int) payload { return payload{number, strings.Repeat("x", 76)} }
+func newPayload(number int) payload { return sizedPayload(number, valueSize) }
+
+// sizedPayload makes a value of about so many bytes of JSON.
+func sizedPayload(number, size int) payload {
+	const around = len(`{"number":1234,"text":""}`) - 1
+	return payload{number, strings.Repeat("x", max(0, size-around))}
+}
 
 // counted is a store that counts the calls that an engine makes by itself. Changed is not counted: while it waits it
 // costs no query.

@@ -31,8 +31,7 @@ func takeSteps(ctx stet.Context, names []string, p payload) (payload, error) {
 }
 
 // execute starts a run and waits for its end.
-func execute(ctx context.Context, s *session, w *stet.Workflow[payload, payload], number int) error {
-	in := newPayload(number)
+func execute(ctx context.Context, s *session, w *stet.Workflow[payload, payload], in payload) error {
 	run, err := w.Start(ctx, s.Engine, in)
 	if err != nil {
 		return err
@@ -46,7 +45,7 @@ func execute(ctx context.Context, s *session, w *stet.Workflow[payload, payload]
 
 // warmUp executes a few runs, so that one-time costs are not measured.
 func warmUp(ctx context.Context, s *session, w *stet.Workflow[payload, payload]) error {
-	return inParallel(ctx, 20, 10, func(ctx context.Context, i int) error { return execute(ctx, s, w, i) })
+	return inParallel(ctx, 20, 10, func(ctx context.Context, i int) error { return execute(ctx, s, w, newPayload(i)) })
 }
 
 func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
@@ -59,21 +58,26 @@ func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
 		if err := warmUp(ctx, s, w); err != nil {
 			return err
 		}
-		begun := time.Now()
-		err := inParallel(ctx, cfg.Runs, cfg.Concurrency,
-			func(ctx context.Context, i int) error { return execute(ctx, s, w, i) })
+		perSecond, err := executeRuns(ctx, cfg, s, w)
 		if err != nil {
 			return err
 		}
-		perSecond := float64(cfg.Runs) / time.Since(begun).Seconds()
 		out := r.section("throughput", "%d runs x %d steps, %d at a time", cfg.Runs, cfg.Steps, cfg.Concurrency)
 		out.figure("runs", perSecond, "runs/s")
 		out.figure("steps", perSecond*float64(cfg.Steps), "steps/s")
 		rows := perSecond * float64(cfg.Steps+2) // the start, the steps, the end
 		out.figure("rows", rows, "rows/s")
-		out.rows("runs", rows)
+		out.rows("runs", rows, gates{0.45, 0.30, 0.25})
 		return nil
 	})
+}
+
+// executeRuns executes the config's runs and returns how many per second.
+func executeRuns(ctx context.Context, cfg *Config, s *session, w *stet.Workflow[payload, payload]) (float64, error) {
+	begun := time.Now()
+	err := inParallel(ctx, cfg.Runs, cfg.Concurrency,
+		func(ctx context.Context, i int) error { return execute(ctx, s, w, sizedPayload(i, cfg.ValueSize)) })
+	return float64(cfg.Runs) / max(time.Since(begun), 1).Seconds(), err
 }
 
 func measureLatency(ctx context.Context, cfg *Config, r *Report) error {
@@ -89,7 +93,7 @@ func measureLatency(ctx context.Context, cfg *Config, r *Report) error {
 		durations := make([]time.Duration, cfg.Runs)
 		for i := range durations {
 			begun := time.Now()
-			if err := execute(ctx, s, w, i); err != nil {
+			if err := execute(ctx, s, w, newPayload(i)); err != nil {
 				return err
 			}
 			durations[i] = time.Since(begun)
@@ -97,7 +101,7 @@ func measureLatency(ctx context.Context, cfg *Config, r *Report) error {
 		out := r.section("latency", "%d runs x %d steps, one at a time", cfg.Runs, cfg.Steps)
 		out.durations("run", durations, 50, 99)
 		if cfg.Steps == latencySteps {
-			out.commits("run p50", percentile(durations, 50), 16)
+			out.commits("run p50", percentile(durations, 50), gates{15, 12, 15})
 		}
 		return nil
 	})
@@ -161,6 +165,6 @@ func fanOut(ctx context.Context, s *session, w *stet.Workflow[payload, int], run
 	perSecond := float64(runs*steps) / time.Since(begun).Seconds()
 	out := r.section("fanout", "%d runs x %d parallel steps", runs, steps)
 	out.figure("steps", perSecond, "steps/s")
-	out.rows(fmt.Sprintf("%d runs x %d", runs, steps), perSecond)
+	out.rows(fmt.Sprintf("%d runs x %d", runs, steps), perSecond, gates{0.6, 0.30, 0.25})
 	return nil
 }

@@ -31,7 +31,7 @@ func measureMessage(ctx context.Context, cfg *Config, r *Report) error {
 		}
 		out := r.section("message", "%d runs that wait", cfg.Runs)
 		out.durations("send to end", durations, 50, 99)
-		out.commits("send to end p50", percentile(durations, 50), 5)
+		out.commits("send to end p50", percentile(durations, 50), gates{3, 3, 3})
 		return nil
 	})
 }
