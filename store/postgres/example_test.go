@@ -55,3 +55,13 @@ func Example() {
 	left, err := run.Wait(ctx)
 	fmt.Println(left, err)
 }
+
+// A pooler in transaction mode stands before the server. What needs a session goes around it.
+func ExampleDirect() {
+	ctx := context.Background()
+	s, err := postgres.Open(ctx, "postgres://app@pooler:6432/app", postgres.Direct("postgres://app@db:5432/app"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+}

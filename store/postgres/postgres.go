@@ -37,7 +37,7 @@ type Store struct {
 	slots   int
 	durable string
 	servers succession
-	pooled  bool // behind a pooler that gives each transaction another session
+	pooled  bool // behind a pooler that gives each transaction another session, but for hints and the witness
 
 	// writing holds a token while an act changes rows that other acts of this process
 	// change as well, so that they do not wait for each other's row locks.
@@ -73,6 +73,7 @@ type config struct {
 	slots      int
 	conns      int32
 	pooled     bool
+	direct     string // the server's own address; "": it is that of the store
 	lossy      bool
 	turnByTurn bool          // every batch is written turn by turn
 	kept       int           // keptBatches, but in tests
@@ -109,6 +110,13 @@ func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
 // statements, no LISTEN). Open finds that out by itself where the pooler hides the
 // process number of its server sessions, as PgBouncer does.
 func Pooler() Option { return func(c *config) { c.pooled = true } }
+
+// Direct names the server itself, as dsn does in Open, where the store is reached through a pooler in transaction
+// mode. Two connections of the process go there: one listens for changes, and by one the server knows that the
+// node lives, so that the runs of a process that was killed go on after about a second, and not when its leases
+// end. All acts go through the pooler as before. Open fails if that server cannot be reached, is itself behind such
+// a pooler, is a standby, or has another store. Default: none; without a pooler it changes nothing.
+func Direct(dsn string) Option { return func(c *config) { c.direct = dsn } }
 
 // AllowLoss accepts a server whose settings say that a crash or a power cut may take
 // back acknowledged acts, for example fsync=off. For tests, and for work that can be done
@@ -203,7 +211,6 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	// By default the pool pings the server before each act of an idle process.
 	pc.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	cc := pc.ConnConfig
-	cc.DialFunc = dialer().DialContext
 	if name, ok := cc.RuntimeParams[schemaParam]; ok {
 		delete(cc.RuntimeParams, schemaParam)
 		if !schemaName.MatchString(name) {
@@ -212,6 +219,17 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 		}
 		s.schema = name
 	}
+	prepareDial(cc, s.log)
+	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		c.PgConn().CustomData()[warningsKey] = new(atomic.Int64)
+		return s.servers.recognise(ctx, c)
+	}
+	return pc, nil
+}
+
+// prepareDial gives a connection what all have.
+func prepareDial(cc *pgx.ConnConfig, log *slog.Logger) {
+	cc.DialFunc = dialer().DialContext
 	if cc.RuntimeParams["application_name"] == "" {
 		cc.RuntimeParams["application_name"] = "stet"
 	}
@@ -225,13 +243,8 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 		if count, ok := c.CustomData()[warningsKey].(*atomic.Int64); ok {
 			count.Add(1)
 		}
-		s.log.Warn("the Postgres server warns", "message", n.Message, "code", n.Code)
+		log.Warn("the Postgres server warns", "message", n.Message, "code", n.Code)
 	}
-	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		c.PgConn().CustomData()[warningsKey] = new(atomic.Int64)
-		return s.servers.recognise(ctx, c)
-	}
-	return pc, nil
 }
 
 // readCommitted is the isolation of all transactions: a stricter one would take heartbeats
@@ -314,7 +327,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	if err := errors.Join(s.migrate(ctx), s.settleNew(ctx)); err != nil {
 		return err
 	}
-	return s.single(ctx, "read what the store is", func(t *tx) error {
+	if err := s.single(ctx, "read what the store is", func(t *tx) error {
 		var slots string
 		if _, err := t.row("SELECT value FROM stet.meta WHERE key='id'", nil, &s.id); err != nil {
 			return err
@@ -326,7 +339,10 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 			return fmt.Errorf("%w: expected a number of slots in %s.meta, found %q", store.ErrDamaged, s.schema, slots)
 		}
 		return t.numbered()
-	})
+	}); err != nil {
+		return err
+	}
+	return openDirect(ctx, s)
 }
 
 // transacts returns an error unless a session has transactions: a pooler in statement mode lets

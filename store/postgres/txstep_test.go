@@ -270,18 +270,6 @@ func killable(pool *pgxpool.Pool) *stet.Workflow[int, int] {
 	})
 }
 
-// TestMain is also the process that TestTxStepKilled kills.
-func TestMain(m *testing.M) {
-	if dsn := os.Getenv("STET_CHILD_STORE"); dsn != "" {
-		if err := work(dsn, os.Getenv("STET_CHILD_POOL")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
 // work executes killable until it is killed.
 func work(storeDSN, poolDSN string) error {
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 // The witness of a boot, see storekit.Witnesses, is a session that holds an advisory lock in its
 // name. The boot's row says since which start of the server. Who takes over holds the lock until
 // its transaction ends, so that the witness cannot come back in between. Behind a pooler no
-// session belongs to a process, and there are no witnesses.
+// session belongs to a process, and there are no witnesses without a way around it: see Direct.
 
 // witnessKey is the advisory lock of the boot n of the store $1. Only one of 2^64 others has
 // the same: then the lease counts.
@@ -38,7 +38,7 @@ type witness struct {
 
 // keep keeps the session from now on, unless that is done.
 func (w witness) keep() {
-	if !w.s.pooled && w.s.cfg.clock == nil {
+	if w.s.hint.listen && w.s.cfg.clock == nil { // it has sessions of its own
 		w.s.witnesses.Keep(w.boot, w.live)
 	}
 }

@@ -183,31 +183,33 @@ func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := witnessOf(t, server, "b") // it has looked since
-	for range 3 {                    // and looks again
-		conn, err := pgx.Connect(t.Context(), server.DSN())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var then time.Time
+	second.looksInVain(t, server)
+}
+
+// looksInVain: the node looks three times more, and does not get the shard.
+func (n *node) looksInVain(t *testing.T, server *servers.Postgres) {
+	t.Helper()
+	pid := witnessOf(t, server, n.node.ID) // it has looked since
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }() // nothing was written
+	looked := func() (at time.Time) {
 		if err := conn.QueryRow(t.Context(), "SELECT query_start FROM pg_stat_activity WHERE pid=$1", pid).
-			Scan(&then); err != nil {
+			Scan(&at); err != nil {
 			t.Fatal(err)
 		}
+		return at
+	}
+	for range 3 {
+		then := looked()
 		soon(t, "another look", func() bool {
-			if second.tries(t) {
+			if n.tries(t) {
 				t.Fatal("the lease was taken, though nobody knows that its holder has died")
 			}
-			var now time.Time
-			if err := conn.QueryRow(t.Context(), "SELECT query_start FROM pg_stat_activity WHERE pid=$1", pid).
-				Scan(&now); err != nil {
-				t.Fatal(err)
-			}
-			return now.After(then)
+			return looked().After(then)
 		})
-		if err := conn.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

@@ -129,6 +129,28 @@ func (p *Postgres) Start() error {
 	return err
 }
 
+// Listen starts the server again, which then has an address more of this machine, such as that of a Network, and
+// trusts all that comes there. It returns how to reach the server there.
+func (p *Postgres) Listen(t testing.TB, host string) (dsn string) {
+	t.Helper()
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.OpenFile(filepath.Join(p.data(), "pg_hba.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = fmt.Fprintln(rules, "host all all 0.0.0.0/0 trust")
+		err = errors.Join(err, rules.Close())
+	}
+	if err == nil {
+		p.settings = append(p.settings, "listen_addresses=127.0.0.1,"+host)
+		err = p.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.TCP(fmt.Sprintf("%s:%d", host, p.port))
+}
+
 // Stop ends the server at once, as a crash would: connections are cut, nothing is
 // written out, and it recovers from its log when it is started again.
 func (p *Postgres) Stop() error { return p.process.stop() }

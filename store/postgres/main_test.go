@@ -1,0 +1,51 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+)
+
+// TestMain is also the process that TestTxStepKilled kills, and those that hold a shard.
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv("STET_CHILD_HOLDS"); dsn != "" {
+		if err := hold(dsn); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if dsn := os.Getenv("STET_CHILD_STORE"); dsn != "" {
+		if err := work(dsn, os.Getenv("STET_CHILD_POOL")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// hold takes the shard and keeps it until the input ends.
+func hold(dsn string) error {
+	ctx := context.Background()
+	s, err := postgres.Open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	n := store.Node{ID: "a", Boot: "a-1", Workflows: []string{"w"}}
+	if _, err := s.Register(ctx, n); err != nil {
+		return err
+	}
+	got, _, err := s.Acquire(ctx, n, []store.Shard{shard}, ttl)
+	if err != nil || !got[0].Held {
+		return fmt.Errorf("acquire: %+v, %w", got, err)
+	}
+	fmt.Println("holds")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
