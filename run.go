@@ -76,7 +76,7 @@ const oneLook = time.Second
 func (r Runs) wait(ctx context.Context, runID string) (*store.Run, error) {
 	e := r.engine
 	begun := time.Now()
-	run, ok, err := e.inner.Wait(ctx, runID)
+	run, ok, err := e.inner.Waiters().Wait(ctx, runID)
 	if err != nil && ctx.Err() != nil && time.Since(begun) < oneLook { // perhaps before it was read
 		looking, end := context.WithTimeout(context.WithoutCancel(ctx), oneLook)
 		now, there, readErr := e.inner.Get(looking, runID)

@@ -221,7 +221,7 @@ func (r Runs) Update(
 	if err != nil {
 		return RawValue{}, err
 	}
-	verdict, err := r.engine.inner.Answer(ctx, answer.Run.No, item.ID)
+	verdict, err := r.engine.inner.Waiters().Answer(ctx, answer.Run.No, item.ID)
 	if err != nil {
 		return RawValue{}, fmt.Errorf("update %q of run %q: %w", name, runID, err)
 	}

@@ -144,7 +144,7 @@ func (e *Engine) find(ctx context.Context, runID string) (*store.Run, error) {
 // follow calls read now and whenever the run may have something new, until read
 // returns false or an error, or the run has ended and read has seen that.
 func (e *Engine) follow(ctx context.Context, run *store.Run, read func() (more bool, err error)) error {
-	there, err := e.inner.Follow(ctx, run.No, read)
+	there, err := e.inner.Waiters().Follow(ctx, run.No, read)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("run %q: %w", run.ID, err)

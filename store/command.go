@@ -105,6 +105,9 @@ const (
 	// Undecided: a foreign transaction that has not ended decides the outcome of this
 	// command of a Batch. Nothing changed. Apply waits for such a transaction.
 	Undecided Outcome = 6
+	// Posted: what a turn sends to a run on another server is on its way, and arrives there once.
+	// What comes of it is not known yet (see [Laned]).
+	Posted Outcome = 7
 )
 
 // Answer is the store's answer to one command.

@@ -50,10 +50,14 @@ type Memory[A Activation] struct {
 	eviction *time.Timer // nil: nothing is parked
 	starved  bool        // a claim was cut because memory was full
 
-	// claiming says that a claim is being asked for; gone are the runs that have left
-	// memory meanwhile. The answer may bring news of one that is ready again since.
-	claiming bool
-	gone     map[store.RunNo]bool
+	claims []claim // by lane
+}
+
+// claim says whether a claim of a lane is being asked for. gone are the runs that have left
+// memory meanwhile: the answer may bring news of one that is ready again since.
+type claim struct {
+	asked bool
+	gone  map[store.RunNo]bool
 }
 
 // resident is an activation that is in memory, with what its run is once it is loaded.
@@ -223,33 +227,38 @@ func (m *Memory[A]) removeLocked(r *resident[A]) {
 	no := r.a.No()
 	delete(m.active, no)
 	delete(m.ids, r.id)
-	if m.claiming {
-		m.gone[no] = true
+	for i := range m.claims {
+		if m.claims[i].asked {
+			m.claims[i].gone[no] = true
+		}
 	}
 	m.parked.Remove(r.a)
 }
 
-// BeginClaim is called before a claim is asked for. It returns the number of activations
-// until then.
-func (m *Memory[A]) BeginClaim() int64 {
+// BeginClaim is called before a claim of a lane is asked for. It returns the number of
+// activations until then.
+func (m *Memory[A]) BeginClaim(lane int) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.claiming, m.gone = true, map[store.RunNo]bool{}
+	for len(m.claims) <= lane {
+		m.claims = append(m.claims, claim{})
+	}
+	m.claims[lane] = claim{true, map[store.RunNo]bool{}}
 	return m.made
 }
 
-// EndClaim is called when a claim is answered, or has failed.
-func (m *Memory[A]) EndClaim() {
+// EndClaim is called when a claim of a lane is answered, or has failed.
+func (m *Memory[A]) EndClaim(lane int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.claiming = false
+	m.claims[lane].asked = false
 }
 
-// HasLeft reports whether a run has left memory while the last claim was asked for.
-func (m *Memory[A]) HasLeft(no store.RunNo) bool {
+// HasLeft reports whether a run has left memory while the last claim of a lane was asked for.
+func (m *Memory[A]) HasLeft(lane int, no store.RunNo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.gone[no]
+	return lane < len(m.claims) && m.claims[lane].gone[no]
 }
 
 // Starve says whether the last claim was cut because memory was full. Then the next run

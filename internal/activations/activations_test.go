@@ -145,14 +145,14 @@ func TestRunsThatLeaveDuringAClaim(t *testing.T) {
 	m := newTestMemory(t, Config[*activation]{MaxRuns: 10})
 	before, during, after := m.Expect(m.shard, 1), m.Expect(m.shard, 2), m.Expect(m.shard, 3)
 	m.Remove(before)
-	if made := m.BeginClaim(); made != 3 {
+	if made := m.BeginClaim(0); made != 3 {
 		t.Errorf("%d activations were made; want 3", made)
 	}
 	m.Remove(during)
-	m.EndClaim()
+	m.EndClaim(0)
 	m.Remove(after)
-	if m.HasLeft(1) || !m.HasLeft(2) || m.HasLeft(3) {
-		t.Errorf("during the claim have left: %t, %t, %t; want the second", m.HasLeft(1), m.HasLeft(2), m.HasLeft(3))
+	if m.HasLeft(0, 1) || !m.HasLeft(0, 2) || m.HasLeft(0, 3) {
+		t.Errorf("during the claim have left: %t, %t, %t; want the second", m.HasLeft(0, 1), m.HasLeft(0, 2), m.HasLeft(0, 3))
 	}
 }
 

@@ -18,6 +18,7 @@ const Unknown = "(unknown)"
 type Group struct {
 	Name  string
 	Slots int
+	Has   func(slot int) bool // these are assigned; nil: all
 	Nodes []*store.Node       // that live and serve the group, in any order
 	Held  map[int]string      // by slot: the ID of the node among Nodes that holds the shard
 	Needs []store.Requirement // of its shards
@@ -65,6 +66,9 @@ func Assign(g Group, now store.Time) []string {
 	}
 	var free []int
 	for slot := range g.Slots {
+		if g.Has != nil && !g.Has(slot) {
+			continue
+		}
 		if i, held := index[g.Held[slot]]; held && a.fits(slot, i) {
 			a.slots[i] = append(a.slots[i], slot)
 		} else {

@@ -91,7 +91,7 @@ func (m *Member) plan(
 	}
 	var unknown []store.Lease // held by this boot, which does not know it
 	for _, name := range m.Node.Groups {
-		g := Group{Name: name, Slots: m.Slots, Held: map[int]string{}, Needs: needs}
+		g := Group{Name: name, Slots: m.Slots, Has: m.has, Held: map[int]string{}, Needs: needs}
 		for _, n := range living {
 			if slices.Contains(n.Groups, name) {
 				g.Nodes = append(g.Nodes, n)

@@ -31,14 +31,15 @@ type Work interface {
 
 // Member keeps a node's place among those that work on one store at the same time:
 // its row, its share of the shards, and the moment at which it must stop writing. The
-// exported fields are required.
+// exported fields are required, except for Has.
 type Member struct {
 	Store store.Store
 	Node  store.Node // with its groups
 	Slots int
-	TTL   time.Duration // of a lease
-	Renew time.Duration // interval of renewals and heartbeats
-	Poll  time.Duration // of what it waits for
+	Has   func(slot int) bool // of the slots these are the server's; nil: all are
+	TTL   time.Duration       // of a lease
+	Renew time.Duration       // interval of renewals and heartbeats
+	Poll  time.Duration       // of what it waits for
 	Log   *slog.Logger
 	// Observe receives the store's time with every answer, and when the request was sent.
 	Observe func(sent time.Time, now store.Time)
@@ -129,6 +130,9 @@ func (m *Member) settle(settled bool, until time.Time) {
 	defer m.mu.Unlock()
 	m.settled, m.until = settled && len(m.fenced) == 0, until
 }
+
+// has reports whether the member's server has a slot.
+func (m *Member) has(slot int) bool { return m.Has == nil || m.Has(slot) }
 
 // Look wakes the member. It is safe for concurrent use.
 func (m *Member) Look() { m.poke() }

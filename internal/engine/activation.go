@@ -329,7 +329,7 @@ func (a *activation) leave(rest []event) {
 	case claimed:
 		a.x.take(a.shard, a.no)
 	case news, a.phase == stalling, len(a.waiting) > 0:
-		a.x.dispatcher.claimSoon()
+		a.dispatcher().claimSoon()
 	}
 	a.stop()
 }
@@ -370,7 +370,7 @@ func (a *activation) schedule() {
 		if a.behind == 0 && a.shard.InboxReadAt() >= at {
 			a.post(timeReached{})
 		} else {
-			a.x.dispatcher.claimFor(a)
+			a.dispatcher().claimFor(a)
 		}
 		return
 	}

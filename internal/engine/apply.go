@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/internal/committer"
@@ -44,7 +44,7 @@ func (x *executor) appliedBeside(answers []store.Answer) {
 			}
 		}
 	}
-	x.dispatcher.claimSoon()
+	x.dispatchers.claimSoon()
 }
 
 // SentOutside notes commands that a transaction of the caller carries, by their answers.
@@ -56,53 +56,27 @@ func (e *Engine) SentOutside(commands []store.Command, answers []store.Answer) {
 	}
 }
 
-// indexedAnswer is the answer to one of several commands.
-type indexedAnswer struct {
-	index  int
-	answer store.Answer
-	err    error
-}
-
 func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store.Answer, error) {
 	sealed, err := x.e.cfg.Payloads.SealCommands(ctx, commands)
 	if err != nil {
 		return nil, err
 	}
 	room := x.memory.Room()
-	results := make(chan indexedAnswer, len(commands))
-	pending := make([]committer.Command, len(commands))
-	for i, c := range commands {
-		c.Claim = i < room && x.mayClaim(&c)
-		written := sealed[i]
-		if written.Claim = c.Claim; c.Claim {
-			x.e.stampBuild(written.Start)
-		}
-		done := func(in *ownership.Shards, answer store.Answer, now store.Time, err error) {
-			if err == nil {
-				x.applied(in, &c, &answer, now)
-			}
-			results <- indexedAnswer{i, answer, err}
-		}
-		pending[i] = committer.Command{Command: written, Done: done}
-	}
-	if !x.committer.SubmitCommands(pending) {
-		return nil, committer.ErrNotOwner
-	}
-	answers := make([]store.Answer, len(commands))
-	var failed error
-	for range commands {
-		select {
-		case r := <-results:
-			answers[r.index] = r.answer
-			if r.err != nil && failed == nil {
-				failed = r.err
-			}
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
+	written := slices.Clone(sealed)
+	for i := range written {
+		if written[i].Claim = i < room && x.mayClaim(&commands[i]); written[i].Claim {
+			x.e.stampBuild(written[i].Start)
 		}
 	}
+	answers, err := x.committer.Apply(ctx, written, func(
+		i int, in *ownership.Shards, answer *store.Answer, now store.Time,
+	) {
+		c := commands[i]
+		c.Claim = written[i].Claim
+		x.applied(in, &c, answer, now)
+	})
 	x.e.cfg.Payloads.OpenAnswers(ctx, answers)
-	return answers, failed
+	return answers, err
 }
 
 // applied acts on a command of this process that was committed: it activates the run that
@@ -129,9 +103,9 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 	run.Input = start.Input // the answer has it as it is stored
 	switch {
 	case !answer.Claimed && run.WakeAt != 0:
-		x.dispatcher.wakeBy(run.WakeAt)
+		x.of(shard).wakeBy(run.WakeAt)
 	case !answer.Claimed && run.Status == store.Queued:
-		x.dispatcher.claimSoon()
+		x.of(shard).claimSoon()
 	case !answer.Claimed:
 	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil || run.Incarnation > 0:
 		if a := x.memory.Expect(shard, run.No); a != nil {
@@ -167,16 +141,16 @@ func (x *executor) sentItem(
 	case answer.Outcome == store.Duplicate, answer.Repeated && !answer.Claimed:
 		// It may have been received long ago, or be on its way here by a claim.
 		if !post(inboxUncertain{}) {
-			x.dispatcher.claimSoon()
+			x.of(shard).claimSoon()
 		}
 	case answer.Claimed:
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
-		if !x.dispatcher.post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
+		if !x.of(shard).post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
 			x.takeSince(shard, run.No, now)
 		}
 	case !run.Claimed: // by this node: it has to be, though the run be in memory
-		x.dispatcher.claimSoon()
+		x.of(shard).claimSoon()
 	case !post((*itemArrived)(&item)):
-		x.dispatcher.claimSoon()
+		x.of(shard).claimSoon()
 	}
 }

@@ -24,24 +24,12 @@ func (e *Engine) Get(ctx context.Context, runID string) (store.Run, bool, error)
 	return page.Runs[0], true, nil
 }
 
-// Wait is [notify.Waiters.Wait].
-func (e *Engine) Wait(ctx context.Context, runID string) (run store.Run, ok bool, err error) {
-	return e.waiters.Wait(ctx, runID)
-}
+// Waiters returns what waits for ends, answers and feeds.
+func (e *Engine) Waiters() *notify.Waiters { return e.waiters }
 
 // Verdict is [notify.Waiters.Verdict].
 func (e *Engine) Verdict(ctx context.Context, run store.RunNo, no store.ItemNo, itemID string) ([]byte, error) {
 	return e.waiters.Verdict(ctx, run, no, itemID)
-}
-
-// Answer is [notify.Waiters.Answer].
-func (e *Engine) Answer(ctx context.Context, run store.RunNo, itemID string) ([]byte, error) {
-	return e.waiters.Answer(ctx, run, itemID)
-}
-
-// Follow is [notify.Waiters.Follow].
-func (e *Engine) Follow(ctx context.Context, run store.RunNo, read func() (bool, error)) (there bool, err error) {
-	return e.waiters.Follow(ctx, run, read)
 }
 
 // inMemory reports whether this process has the run in memory, and so will say how it ends.

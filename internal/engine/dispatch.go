@@ -23,10 +23,12 @@ const longestRest = 8 * time.Millisecond
 // the store.
 const lagging = 50 * time.Millisecond
 
-// dispatcher claims what is ready: on a hint, when a wake time has come, and once per poll
+// dispatcher claims what is ready in one lane: on a hint, when a wake time has come, and once per poll
 // interval. It is one goroutine.
 type dispatcher struct {
 	x      *executor
+	lane   int
+	store  store.Store   // the lane, with values as they are stored
 	wake   chan struct{} // capacity 1: a hint to claim
 	asked  atomic.Int64  // claims that were asked for
 	claims idle.Claims
@@ -41,9 +43,12 @@ type dispatcher struct {
 	askedAt    time.Time          // when it asked
 }
 
-func newDispatcher(x *executor) *dispatcher {
-	return &dispatcher{x: x, wake: make(chan struct{}, 1), readers: readers{}}
+func newDispatcher(x *executor, lane int, s store.Store) *dispatcher {
+	return &dispatcher{x: x, lane: lane, store: s, wake: make(chan struct{}, 1), readers: readers{}}
 }
+
+// held returns the shards of the lane that are held now.
+func (d *dispatcher) held() *ownership.Shards { return d.x.shards.Now().In(d.lane) }
 
 // readers are activations, each once however often it asks: claims may fail for hours.
 type readers map[*activation]struct{}
@@ -53,7 +58,7 @@ func (d *dispatcher) run() {
 	x := d.x
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	_, changed := x.e.changes.TakeReady()
+	_, changed := x.e.changes.TakeReady(d.lane)
 	rest := time.Duration(0)
 	for {
 		hinted := false
@@ -65,7 +70,7 @@ func (d *dispatcher) run() {
 		case <-d.wake:
 		case <-changed:
 			var shards store.ShardSet
-			if shards, changed = x.e.changes.TakeReady(); !x.shards.Now().AnyOpen(&shards) {
+			if shards, changed = x.e.changes.TakeReady(d.lane); !d.held().AnyOpen(&shards) {
 				continue // it is another node's
 			}
 			hinted = true
@@ -79,7 +84,7 @@ func (d *dispatcher) run() {
 			case <-x.held.Done():
 			}
 		}
-		_, changed = x.e.changes.TakeReady() // of what the claim may have missed
+		_, changed = x.e.changes.TakeReady(d.lane) // of what the claim may have missed
 		found := d.claim()
 		switch {
 		case found || !hinted || x.member == nil:
@@ -145,7 +150,7 @@ func (d *dispatcher) wakeBy(at store.Time) {
 func (d *dispatcher) claim() (found bool) {
 	x := d.x
 	begin := d.claims.Begin()
-	in := x.shards.Now()
+	in := d.held()
 	if len(in.Open()) == 0 {
 		d.claims.End(begin, idle.Claim{})
 		d.mu.Lock()
@@ -155,14 +160,14 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	room := x.memory.Room()
 	req, waiting := d.request(in, room)
-	asOf := x.memory.BeginClaim()
+	asOf := x.memory.BeginClaim(d.lane)
 	number := d.asked.Add(1)
 	begun := x.e.time.Now()
 	limited, done := x.limited(x.held)
 	sent := time.Now()
-	claims, err := x.e.base.Claim(limited, req)
+	claims, err := d.store.Claim(limited, req)
 	done()
-	x.memory.EndClaim()
+	x.memory.EndClaim(d.lane)
 	if err != nil {
 		d.failed(err, waiting)
 		return false
@@ -176,7 +181,7 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	d.activate(in, &claims, number, asOf, begun)
 	if d.outcomeUnknown {
-		d.outcomeUnknown = !x.reloadClaimed(in)
+		d.outcomeUnknown = !x.reloadClaimed(d, in)
 	}
 	late := d.learn(&req, &claims)
 	if claims.More {
@@ -284,7 +289,7 @@ func (d *dispatcher) learn(req *store.ClaimRequest, claims *store.Claims) (late 
 	d.lag = d.x.e.time.Now().Sub(claims.Now)
 	if req.Unservable {
 		if d.unservable = claims.Unservable; len(d.unservable) > 0 {
-			d.x.member.Look()
+			d.x.member[d.lane].Look()
 		}
 	}
 	if claims.NextWake != 0 && (d.nextWake == 0 || claims.NextWake < d.nextWake) {
@@ -317,7 +322,7 @@ func (d *dispatcher) post(in *ownership.Shards, ev *runClaimed, asOf int64) bool
 	a := d.x.memory.Find(c.Run.No)
 	switch {
 	case a == nil, in.Of(a.shard.ID()) != a.shard:
-		if d.x.memory.HasLeft(c.Run.No) {
+		if d.x.memory.HasLeft(d.lane, c.Run.No) {
 			d.claimSoon()
 		}
 		return !c.New

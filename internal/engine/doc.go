@@ -12,6 +12,8 @@
 //     Run, and shards come and go: each stay of a shard is an ownership.Shard, to which
 //     the activations, bodies and turns of the shard's runs belong. One that is lost
 //     takes no more of them; the same shard taken again is another one.
+//   - A lane is one server of the store with its slots (store.Laned). Each has a dispatcher, a
+//     committer and a member: one that is away stops none of the others. Mostly there is one.
 //   - The dispatcher is one goroutine. It claims: on a hint, when a wake time has
 //     come, and once per poll interval. Hints may be lost; the poll finds all.
 //   - The memory (package activations) knows the activations: by number, by ID, and which

@@ -16,6 +16,7 @@ import (
 	"github.com/stet-run/stet/internal/clock"
 	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/definition"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/notify"
@@ -84,35 +85,7 @@ type Config struct {
 }
 
 // Workflow is the code of one workflow.
-type Workflow struct {
-	// Code returns the function of one run, which is given its input.
-	Code         func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure)
-	MaxRun       time.Duration // longest run time; 0: without limit
-	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
-	PauseAfter   int           // as in runner.Config
-	Discard      bool          // items that an ended run has not received are dropped: no dead letters
-	DiscardNames []string      // names of messages that are, when Discard does not say it of all items
-
-	// As in runner.Config.
-	UndoFailed, UndoCancelled, StallFailed, FailBugs bool
-}
-
-// Activation returns the configuration of a run of the workflow, without its code and the
-// functions that read the store.
-func (w *Workflow) Activation(s *store.Snapshot, limits runner.Limits) runner.Config {
-	cfg := runner.Config{
-		Run: s.Run, Entries: s.Entries, Items: s.Items, Limits: limits,
-		MaxSuspended: w.MaxSuspended, PauseAfter: w.PauseAfter,
-		UndoFailed: w.UndoFailed, UndoCancelled: w.UndoCancelled, StallFailed: w.StallFailed, FailBugs: w.FailBugs,
-	}
-	most := w.MaxRun
-	_, own := stored.SplitPolicy(s.Run.Headers)
-	if own.Over(&most, &cfg.MaxSuspended, &cfg.StallFailed, &cfg.FailBugs); most > 0 {
-		cfg.CancelAt = s.Run.Started.Add(most)
-		cfg.MaxRun, cfg.CancelReason = most, "ran longer than "+most.String()
-	}
-	return cfg
-}
+type Workflow = definition.Workflow
 
 // Recovery is the state in which an owner found the shards that it took over.
 type Recovery struct {
@@ -137,7 +110,8 @@ type Engine struct {
 	queues   *queues.Queues
 
 	executor  atomic.Pointer[executor] // nil: not the owner
-	batches   committer.Numbers        // of the batches of this boot
+	lanes     store.Laned              // of base
+	batches   []committer.Numbers      // of the batches of this boot, by lane
 	workflows registry.Workflows
 
 	mu      sync.Mutex
@@ -170,6 +144,8 @@ func New(cfg Config, d store.Description) *Engine {
 		e.time.Same()
 	}
 	e.time.Observe(time.Time{}, d.Now)
+	e.lanes = store.LanesOf(base)
+	e.batches = make([]committer.Numbers, len(e.lanes.Lanes()))
 	return e
 }
 
@@ -221,7 +197,9 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 		e.running = false
 		e.mu.Unlock()
 	}()
-	e.batches.Forget() // with the row of the boot, at the end of an earlier Run
+	for i := range e.batches {
+		e.batches[i].Forget() // with the row of the boot, at the end of an earlier Run
+	}
 	names := make([]string, 0, len(e.cfg.Workflows))
 	for name := range e.cfg.Workflows {
 		names = append(names, name)
@@ -237,7 +215,10 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 		Store: e.cfg.Store, Node: node,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
-		Last: e.batches.Acknowledged, WentBack: e.wentBack,
+		Last: func() int64 { return 0 }, WentBack: func(last int64, err error) bool { return e.wentBack(0, last, err) },
+	}
+	if len(e.batches) == 1 { // otherwise each commit asks
+		keeper.Last = e.batches[0].Acknowledged
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
 		x := newExecutor(e, stop, held, e.executed())
@@ -293,22 +274,19 @@ func (e *Engine) Owner() bool {
 // Now returns a lower bound of the store's time.
 func (e *Engine) Now() store.Time { return e.time.Now() }
 
-// holds reports whether this process holds a shard now.
-func (e *Engine) holds(shard store.Shard) bool {
-	x := e.executor.Load()
-	return x != nil && x.shards.Now().Of(shard) != nil
-}
-
 // asMember works as one of several nodes until ctx ends.
 func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
 	x.stay = stay
-	x.member = &cluster.Member{
-		Store: e.cfg.Store, Node: node, Slots: e.slots, TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
-		Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},
-		Last: e.batches.Acknowledged, WentBack: x.WentBack,
+	for i, d := range x.dispatchers {
+		x.member = append(x.member, &cluster.Member{
+			Store: d.store, Node: node, Slots: e.slots, Has: func(slot int) bool { return e.lanes.LaneOf(slot) == i },
+			TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
+			Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},
+			Last: e.batches[i].Acknowledged, WentBack: lane{x, d}.WentBack,
+		})
 	}
 	x.member.Init()
 	defer e.changes.Listen()()

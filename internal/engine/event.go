@@ -136,8 +136,8 @@ func (isolationEnded) handle(a *activation, _ []event) bool {
 }
 
 func (inboxUncertain) handle(a *activation, _ []event) bool {
-	a.behind = a.x.dispatcher.asked.Load() + 1
-	a.x.dispatcher.claimSoon()
+	a.behind = a.dispatcher().asked.Load() + 1
+	a.dispatcher().claimSoon()
 	return true
 }
 

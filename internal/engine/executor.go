@@ -28,12 +28,12 @@ type executor struct {
 	held   context.Context // ends: stop at once
 	cancel context.CancelFunc
 
-	member    *cluster.Member // nil: this process owns all shards, or none
+	member    cluster.Members // by lane; nil: this process owns all shards, or none
 	shards    ownership.Set
 	recovery  *Recovery // for OnRecover at the begin; nil: Work.Begin calls it
 	workflows []string
 	groups    []string
-	committer *committer.Committer
+	committer committer.Lanes
 	steps     steps.Env
 	drivers   idle.Goroutines // that drive, load or wait for a reload
 	stay      *idle.Stay      // ends when nothing is left to do; nil: it does not end by itself
@@ -41,9 +41,9 @@ type executor struct {
 	report    report.Reporter
 	closed    atomic.Pointer[error]
 
-	memory     *activations.Memory[*activation]
-	dispatcher *dispatcher
-	suspects   *suspects.Line
+	memory      *activations.Memory[*activation]
+	dispatchers dispatchers // by lane
+	suspects    *suspects.Line
 }
 
 func newExecutor(e *Engine, stop, held context.Context, workflows []string) *executor {
@@ -54,18 +54,25 @@ func newExecutor(e *Engine, stop, held context.Context, workflows []string) *exe
 			Observe: e.cfg.Attempt,
 		},
 	}
-	x.dispatcher, x.suspects = newDispatcher(x), suspects.New(x, x.e.cfg.AloneFor)
+	for i, s := range e.lanes.Lanes() {
+		x.dispatchers = append(x.dispatchers, newDispatcher(x, i, s))
+	}
+	x.shards.Divide(len(x.dispatchers), e.lanes.LaneOf)
+	x.suspects = suspects.New(x, x.e.cfg.AloneFor)
 	x.memory = activations.New(activations.Config[*activation]{
 		MaxRuns: e.cfg.MaxRuns, MaxParked: e.cfg.MaxParked, ParkFor: e.cfg.ParkFor, Drivers: &x.drivers,
-		Make: x.newActivation, ClaimSoon: x.dispatcher.claimSoon,
+		Make: x.newActivation, ClaimSoon: x.dispatchers.claimSoon,
 	})
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
 	x.report.Observer = e.cfg.Observer
 	x.held, x.cancel = context.WithCancel(held)
-	x.committer = committer.New(x.held, committer.Config{
-		Store: e.base, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches, TTL: e.cfg.LeaseTTL,
-		Seal: e.cfg.Payloads.SealTurn, Observe: e.time.Observe, Log: e.cfg.Log,
-	}, x)
+	x.committer.LaneOf, x.committer.Lane = e.lanes.LaneOf, e.laneOf
+	for i, d := range x.dispatchers {
+		x.committer.All = append(x.committer.All, committer.New(x.held, committer.Config{
+			Store: d.store, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches[i], TTL: e.cfg.LeaseTTL,
+			Seal: e.cfg.Payloads.SealTurn, Observe: e.time.Observe, Log: e.cfg.Log,
+		}, lane{x, d}))
+	}
 	return x
 }
 
@@ -85,15 +92,17 @@ func (x *executor) serve() error {
 	var sweeper sync.WaitGroup
 	switch {
 	case x.stay != nil:
-		sweeper.Go(func() { x.stay.Watch(x.held, x, &x.dispatcher.claims, x.tidy) })
+		sweeper.Go(func() { x.stay.Watch(x.held, x, x.dispatchers.claims(), x.tidy) })
 	case len(x.e.cfg.Workflows) > 0: // a node without workflows has no retention rules
-		sweeper.Go(func() { x.sweeper().Run(x.held, x.stop.Done()) })
+		for _, s := range x.sweepers() {
+			sweeper.Go(func() { s.Run(x.held, x.stop.Done()) })
+		}
 	}
 	sweeper.Go(func() { x.steps.Watch(writing, x.log()) })
 	if x.stay == nil && len(x.e.cfg.Workflows) > 0 {
 		sweeper.Go(x.reloadFormer)
 	}
-	x.dispatcher.run()
+	x.dispatchers.run()
 	err := x.shutdown()
 	if closed := x.closed.Load(); closed != nil {
 		err = errors.Join(*closed, err)

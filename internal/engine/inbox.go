@@ -17,7 +17,7 @@ func (a *activation) receive(claim int64, items ...store.Item) {
 	if claim < a.behind {
 		if claim == 0 {
 			a.waiting = append(a.waiting, items...)
-			a.x.dispatcher.claimSoon() // one that was answered may have had nothing for this run
+			a.dispatcher().claimSoon() // one that was answered may have had nothing for this run
 		}
 		return
 	}
@@ -78,7 +78,7 @@ func (a *activation) leaveItem() {
 		a.left = true
 		return
 	}
-	a.x.dispatcher.claimSoon()
+	a.dispatcher().claimSoon()
 }
 
 // decide answers a verb that asks nothing of the code of an executing run.

@@ -104,7 +104,7 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 // reloadClaimed loads the runs that may have been claimed by a claim whose answer was
 // lost: they are claimed, and no activation has them. A claim has been answered since. It
 // reports false if they could not be read.
-func (x *executor) reloadClaimed(in *ownership.Shards) bool {
+func (x *executor) reloadClaimed(d *dispatcher, in *ownership.Shards) bool {
 	active := map[store.RunNo]*activation{}
 	for _, a := range x.memory.All() {
 		active[a.no] = a
@@ -112,12 +112,12 @@ func (x *executor) reloadClaimed(in *ownership.Shards) bool {
 	claimed, err := committer.Claimed(in, func(f store.Filter) (store.Page, error) {
 		ctx, done := x.limited(x.held)
 		defer done()
-		return x.e.base.List(ctx, f)
+		return d.store.List(ctx, f)
 	})
 	if err != nil {
 		return false
 	}
-	x.committer.Settle(x.held) // the answers to commands that have claimed runs may be on their way
+	x.committer.All[d.lane].Settle(x.held) // the answers to commands that have claimed runs may be on their way
 	for no, h := range claimed {
 		if a := active[no]; a != nil {
 			a.post(claimUncertain{})

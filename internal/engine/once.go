@@ -26,12 +26,14 @@ func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
 // tidy deletes what has outlived its retention.
 func (x *executor) tidy(ctx context.Context) {
 	if len(x.e.cfg.Workflows) > 0 {
-		x.sweeper().Pass(ctx)
+		for _, s := range x.sweepers() {
+			s.Pass(ctx)
+		}
 	}
 }
 
 // AskForClaim implements idle.Work.
-func (x *executor) AskForClaim() { x.dispatcher.claimSoon() }
+func (x *executor) AskForClaim() { x.dispatchers.claimSoon() }
 
 // Resting implements idle.Work. What drives runs is counted, so that nothing passes
 // unnoticed between the looks at one activation and another.

@@ -98,9 +98,9 @@ func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, re
 		x.e.waiters.RunEnded(*d.Ended)
 	default:
 		if at := d.Turn.Update.WakeAt; at != 0 {
-			x.dispatcher.wakeBy(at)
+			a.dispatcher().wakeBy(at)
 		}
-		x.dispatcher.claimSoon() // an item may have arrived for which the run, as it is now, is claimed
+		a.dispatcher().claimSoon() // an item may have arrived for which the run, as it is now, is claimed
 	}
 	a.post(dismissed{})
 }
@@ -186,7 +186,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 			x.undecided(a.shard, run, result)
 		}
 		a.post(dismissed{})
-		x.dispatcher.claimSoon() // an item for which it is to be claimed may have arrived
+		a.dispatcher().claimSoon() // an item for which it is to be claimed may have arrived
 	}})
 	return false
 }

@@ -25,7 +25,8 @@ func (x *executor) address(turn *store.Turn) {
 					c.Start.Shard = x.e.home(c.Start.ID)
 				}
 			}
-			if c.Claim = room > 0 && x.mayClaim(c); c.Claim {
+			// What goes to another server has no claim: its answer is not waited for.
+			if c.Claim = room > 0 && x.mayClaim(c) && x.e.laneOf(c) == x.e.lanes.LaneOf(turn.Shard.Slot); c.Claim {
 				x.e.stampBuild(c.Start)
 				room--
 			}
@@ -48,21 +49,21 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 	for _, sends := range turn.Sent(result.Verdict) {
 		for i := range sends {
 			if n == len(result.Sends) {
-				x.dispatcher.claimSoon() // the store does not know yet
+				x.dispatchers.claimSoon() // the store does not know yet
 				return
 			}
 			answer := &result.Sends[n]
-			x.e.entities.Learn(sends[i:i+1], result.Sends[n:n+1])
-			if n++; answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
-				x.dispatcher.claimSoon() // if it was a watch, the store has answered it
+			if n++; answer.Outcome == store.Posted {
+				continue // another server's lane will hear of it
+			}
+			x.e.entities.Learn(sends[i:i+1], result.Sends[n-1:n])
+			if answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
+				x.dispatchers.claimSoon() // if it was a watch, the store has answered it
 			}
 			x.applied(in, &sends[i], answer, now)
 		}
 	}
 }
-
-// Shards implements committer.Owner.
-func (x *executor) Shards() *ownership.Shards { return x.shards.Now() }
 
 // Claims implements committer.Owner. Of a run that is named by number, and is not in
 // memory, it knows no shard: that one is claimed afterwards.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/ownership"
@@ -42,10 +41,10 @@ func (x *executor) fenced(h *ownership.Shard) {
 	}
 }
 
-// wentBack is called when the store does not have the last batch that it was held to. It
+// wentBack is called when a lane does not have the last batch that it was held to. It
 // reports false if that was known.
-func (e *Engine) wentBack(last int64, err error) bool {
-	if !e.batches.Lost(last) {
+func (e *Engine) wentBack(lane int, last int64, err error) bool {
+	if !e.batches[lane].Lost(last) {
 		return false
 	}
 	e.entities.Clear()
@@ -57,13 +56,23 @@ func (e *Engine) wentBack(last int64, err error) bool {
 	return true
 }
 
-// WentBack implements committer.Owner, and is called by the member: it drops all shards.
-func (x *executor) WentBack(last int64, err error) {
-	if !x.e.wentBack(last, err) {
+// lane is what an executor does with one lane of the store. It implements committer.Owner.
+type lane struct {
+	*executor
+	*dispatcher
+}
+
+// Shards implements committer.Owner.
+func (l lane) Shards() *ownership.Shards { return l.dispatcher.held() }
+
+// WentBack implements committer.Owner, and is called by the member: it drops all shards of
+// the lane.
+func (l lane) WentBack(last int64, err error) {
+	if !l.e.wentBack(l.dispatcher.lane, last, err) {
 		return
 	}
-	for h := range x.shards.Now().All() {
-		x.fenced(h)
+	for h := range l.dispatcher.held().All() {
+		l.fenced(h)
 	}
 }
 
@@ -85,7 +94,7 @@ func (w shardWork) Begin(taken []store.Acquired) {
 	}
 	w.x.shards.Take(w.x.held, leases)
 	w.x.e.cfg.Observer.Leases(observe.LeaseTaken, found.Shards)
-	w.x.dispatcher.claimSoon()
+	w.x.dispatchers.claimSoon()
 }
 
 // Lose implements cluster.Work.
@@ -97,48 +106,15 @@ func (w shardWork) Lose(shards []store.Shard) {
 // Drain implements cluster.Work.
 func (w shardWork) Drain(shards []store.Shard, released func([]store.Shard)) {
 	draining := w.x.shards.Drain(shards)
-	w.x.crew.Go(func() { w.giveBack(draining, released) })
-}
-
-// giveBack lets bodies and turns of draining shards end, for at most the grace period,
-// then cancels the bodies. Each shard is released as soon as nothing is done in it.
-func (w shardWork) giveBack(draining []*ownership.Shard, released func([]store.Shard)) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	grace := time.NewTimer(w.x.e.cfg.Grace)
-	defer grace.Stop()
-	cancelled := false
-	for {
-		busy := w.busy()
-		var quiet []*ownership.Shard
-		draining = slices.DeleteFunc(draining, func(h *ownership.Shard) bool {
-			if !busy[h] {
-				quiet = append(quiet, h)
-			}
-			return !busy[h]
-		})
-		w.release(quiet, released)
-		if len(draining) == 0 {
-			return
+	w.x.crew.Go(func() {
+		release := func(quiet []*ownership.Shard) { w.release(quiet, released) }
+		stuck := ownership.GiveBack(w.x.held, draining, w.x.e.cfg.Grace, lastWait, w.busy, release)
+		if len(stuck) > 0 {
+			w.x.log().Error("shards are given back, but code in them has not returned",
+				"code", strings.Join(w.stuck(stuck), "; "))
+			release(stuck)
 		}
-		select {
-		case <-tick.C:
-		case <-w.x.held.Done():
-			return
-		case <-grace.C:
-			if cancelled {
-				w.x.log().Error("shards are given back, but code in them has not returned",
-					"code", strings.Join(w.stuck(draining), "; "))
-				w.release(draining, released)
-				return
-			}
-			cancelled = true
-			for _, h := range draining {
-				h.Cancel()
-			}
-			grace.Reset(lastWait)
-		}
-	}
+	})
 }
 
 // release ends the stay of draining shards, so that their leases can be given back.
@@ -198,4 +174,9 @@ func (w shardWork) stuck(shards []*ownership.Shard) []string {
 func (w shardWork) Executing() []store.Unservable { return w.x.memory.Executing(w.x.build()) }
 
 // Unservable implements cluster.Work.
-func (w shardWork) Unservable() []store.Unservable { return w.x.dispatcher.unservableRuns() }
+func (w shardWork) Unservable() (list []store.Unservable) {
+	for _, d := range w.x.dispatchers {
+		list = append(list, d.unservableRuns()...)
+	}
+	return list
+}

@@ -12,16 +12,24 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// sweeper returns what deletes what has outlived its retention.
-func (x *executor) sweeper() *sweep.Sweeper {
+// sweepers return what deletes what has outlived its retention, by lane.
+func (x *executor) sweepers() (list []*sweep.Sweeper) {
+	for _, d := range x.dispatchers {
+		list = append(list, x.sweeper(d))
+	}
+	return list
+}
+
+func (x *executor) sweeper(d *dispatcher) *sweep.Sweeper {
 	unserved := registry.Unserved{Store: x.e.base, Log: x.log()}
+	first := store.Shard{Group: store.DefaultGroup}
 	return &sweep.Sweeper{
-		Store: x.e.cfg.Store, Rules: x.e.cfg.Retention, Pause: x.e.cfg.Sweep, Log: x.log(),
-		Leases: func() []store.Lease { return x.shards.Now().Leases() },
+		Store: d.store, Rules: x.e.cfg.Retention, Pause: x.e.cfg.Sweep, Log: x.log(),
+		Leases: func() []store.Lease { return d.held().Leases() },
 		Collect: func(ctx context.Context) (int, error) {
 			return x.e.cfg.Payloads.Collect(ctx, x.e.base, payload.Spare)
 		},
-		Mine: func() bool { return x.e.holds(store.Shard{Group: store.DefaultGroup}) },
+		Mine: func() bool { return d.held().Of(first) != nil },
 		Look: unserved.Look,
 	}
 }

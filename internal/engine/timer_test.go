@@ -30,7 +30,7 @@ func newWaiting(t *testing.T, w *waits, from time.Time) *activation {
 	e := &Engine{cfg: Config{Poll: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}}
 	e.time.Observe(time.Time{}, store.TimeOf(from))
 	x := &executor{e: e, held: t.Context(), steps: steps.Env{Pool: steps.NewPool(1)}}
-	x.dispatcher = newDispatcher(x)
+	x.dispatchers = dispatchers{newDispatcher(x, 0, nil)}
 	var set ownership.Set
 	shard := store.Shard{Group: store.DefaultGroup}
 	set.Take(t.Context(), []store.Lease{{Shard: shard, Epoch: 1}})
@@ -52,8 +52,8 @@ func TestFarTimersAreIdle(t *testing.T) {
 				w := &waits{until: store.TimeOf(until)}
 				a := newWaiting(t, w, time.Now())
 				a.schedule()
-				a.x.dispatcher.wakeBy(w.until)
-				if rest := a.x.dispatcher.pause(); rest != time.Second {
+				a.dispatcher().wakeBy(w.until)
+				if rest := a.dispatcher().pause(); rest != time.Second {
 					t.Errorf("the dispatcher rests for %s; expected the poll interval", rest)
 				}
 				time.Sleep(10*time.Hour + time.Minute)
@@ -95,7 +95,7 @@ func TestNothingTicksUntilATurnIsAnswered(t *testing.T) {
 func TestReadersAreCountedOnce(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := newWaiting(t, &waits{until: store.TimeOf(begin.Add(-time.Hour)), needsInbox: true}, begin)
-	d := a.x.dispatcher
+	d := a.dispatcher()
 	for range 10 {
 		for range 10 {
 			a.schedule()

@@ -72,14 +72,14 @@ func (a *activation) submit() {
 	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		a.x.report.Committed(&news, result.Verdict)
 		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
-			a.x.dispatcher.wakeBy(turn.Update.WakeAt)
+			a.dispatcher().wakeBy(turn.Update.WakeAt)
 		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 			a.x.e.waiters.Committed(turn)
 		}
 		a.post((*turnAnswered)(&result))
 		if result.Verdict == store.StillReady {
-			a.x.dispatcher.claimSoon() // its items come after the verdict, and are not left in the inbox
+			a.dispatcher().claimSoon() // its items come after the verdict, and are not left in the inbox
 		}
 	}})
 }
@@ -192,17 +192,17 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 		return false
 	case a.code != nil && a.code.Paused():
 		a.leaveClaimed(turn, rest)
-		a.x.dispatcher.claimSoon()
+		a.dispatcher().claimSoon()
 		return false
 	}
 	if a.left {
 		a.left = false
-		a.x.dispatcher.claimSoon()
+		a.dispatcher().claimSoon()
 	}
 	switch {
 	case turn.ended != nil:
 		if len(a.watches()) > turn.watches {
-			a.x.dispatcher.claimSoon() // later watches are answered by a decision about the ended run
+			a.dispatcher().claimSoon() // later watches are answered by a decision about the ended run
 		}
 		// Waiters are notified before the run can be activated again: otherwise one of
 		// them might wait for the end of what began afterwards.
@@ -213,7 +213,7 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 		return false
 	case a.r.Suspended() && a.releases:
 		a.leaveClaimed(turn, rest)
-		a.x.dispatcher.claimSoon()
+		a.dispatcher().claimSoon()
 		return false
 	case a.r.Suspended():
 		a.x.memory.Park(a, a.r.Entries())

@@ -65,11 +65,11 @@ const shortest, longest = time.Millisecond, 16 * time.Millisecond
 
 // Wait waits until nothing is left to do, and returns when something is; zero: nothing is
 // planned. It returns false if ctx ends before.
-func Wait(ctx context.Context, w Work, claims *Claims) (next time.Time, ok bool) {
+func Wait(ctx context.Context, w Work, claims []*Claims) (next time.Time, ok bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pause := shortest
-	asked := int64(-1) // nothing has worked since before this claim ended; negative: none was asked for
+	var asked []int64 // by lane: nothing has worked since before this claim ended; nil: none was asked for
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,17 +77,20 @@ func Wait(ctx context.Context, w Work, claims *Claims) (next time.Time, ok bool)
 		case <-timer.C:
 		}
 		resting, next := w.Resting()
-		begun, last := claims.now()
+		begun, answered, found := make([]int64, len(claims)), true, false
+		for i, c := range claims {
+			var last Claim
+			begun[i], last = c.now()
+			answered = answered && asked != nil && last.number > asked[i]
+			found = found || last.Found
+			next = Earlier(next, last.Next)
+		}
 		switch {
 		case !resting:
-			asked, pause = -1, min(2*pause, longest)
-		case asked >= 0 && last.number > asked && !last.Found:
-			next = Earlier(next, last.Next)
-			if (next.IsZero() || next.After(time.Now())) && ctx.Err() == nil {
-				return next, true
-			}
-			fallthrough
-		case asked < 0 || last.number > asked:
+			asked, pause = nil, min(2*pause, longest)
+		case answered && !found && (next.IsZero() || next.After(time.Now())) && ctx.Err() == nil:
+			return next, true
+		case answered || asked == nil:
 			asked, pause = begun, shortest
 			w.AskForClaim()
 		default:

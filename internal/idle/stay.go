@@ -22,7 +22,7 @@ func Begin(ctx context.Context) (*Stay, context.Context) {
 
 // Watch ends the stay when nothing is left to do. Before, when nothing seems to be left, it
 // calls tidy, which ends soon after its context. It returns early if ctx ends.
-func (s *Stay) Watch(ctx context.Context, w Work, claims *Claims, tidy func(context.Context)) {
+func (s *Stay) Watch(ctx context.Context, w Work, claims []*Claims, tidy func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

@@ -17,7 +17,7 @@ type Changes struct {
 	answered chan struct{} // each is closed, and replaced, at a change of its kind
 	nodes    chan struct{}
 	ready    chan struct{}
-	shards   store.ShardSet // of changes since TakeReady was called last
+	shards   []store.ShardSet // by taker, of changes since its last TakeReady
 }
 
 // NewChanges returns the changes that next returns one after the other, as
@@ -47,14 +47,17 @@ func (c *Changes) Nodes() <-chan struct{} {
 	return c.nodes
 }
 
-// TakeReady returns the shards in which runs may have been made ready since it was called
-// before, and a channel that is closed when there are more. The caller, one at a time,
-// listens.
-func (c *Changes) TakeReady() (store.ShardSet, <-chan struct{}) {
+// TakeReady returns the shards in which runs may have been made ready since a taker, one of
+// small numbers, called it before, and a channel that is closed when there are more. The
+// caller, one at a time of each number, listens.
+func (c *Changes) TakeReady(taker int) (store.ShardSet, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	shards := c.shards
-	c.shards = store.ShardSet{}
+	for len(c.shards) <= taker {
+		c.shards = append(c.shards, store.ShardSet{})
+	}
+	shards := c.shards[taker]
+	c.shards[taker] = store.ShardSet{}
 	return shards, c.ready
 }
 
@@ -84,9 +87,11 @@ func (c *Changes) broadcast(change store.Change) {
 		wake(&c.nodes)
 	}
 	if change.Ready != (store.ShardSet{}) {
-		sum := store.Change{Ready: c.shards}
-		sum.Add(change)
-		c.shards = sum.Ready
+		for i := range c.shards {
+			sum := store.Change{Ready: c.shards[i]}
+			sum.Add(change)
+			c.shards[i] = sum.Ready
+		}
 		wake(&c.ready)
 	}
 }

@@ -28,7 +28,7 @@ func TestChangesAreBroadcastByKind(t *testing.T) {
 		c := w.changes
 		defer c.Listen()()
 		answered, nodes := c.Answered(), c.Nodes()
-		_, ready := c.TakeReady()
+		_, ready := c.TakeReady(0)
 		w.change <- store.Change{Answered: true}
 		if !closed(answered) || closed(nodes) || closed(ready) {
 			t.Error("an answer")
@@ -48,12 +48,32 @@ func TestChangesAreBroadcastByKind(t *testing.T) {
 		}
 		both := store.Change{Ready: one}
 		both.Add(store.Change{Ready: two})
-		shards, ready := c.TakeReady()
+		shards, ready := c.TakeReady(0)
 		if shards != both.Ready || closed(ready) {
 			t.Errorf("expected the shards of both changes, found %v", shards)
 		}
-		if shards, _ = c.TakeReady(); shards != (store.ShardSet{}) {
+		if shards, _ = c.TakeReady(0); shards != (store.ShardSet{}) {
 			t.Error("the same shards again")
+		}
+	})
+}
+
+// TestEachTakerIsToldOfReadyRuns: what one has taken is still there for the other.
+func TestEachTakerIsToldOfReadyRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		defer w.changes.Listen()()
+		var one store.ShardSet
+		one.Add(store.Shard{Group: "g", Slot: 1})
+		for taker := range 2 {
+			w.changes.TakeReady(taker)
+		}
+		w.change <- store.Change{Ready: one}
+		synctest.Wait()
+		for taker := range 2 {
+			if shards, _ := w.changes.TakeReady(taker); shards != one {
+				t.Errorf("taker %d found %v", taker, shards)
+			}
 		}
 	})
 }

@@ -165,3 +165,27 @@ func TestTurnsUnderWay(t *testing.T) {
 		t.Error("a batch finds its first turn in a shard once")
 	}
 }
+
+// A server of several that is away concerns the shards of its lane alone.
+func TestEachLaneHasItsShards(t *testing.T) {
+	var set ownership.Set
+	set.Divide(2, func(slot int) int { return slot % 2 })
+	if got := set.Now().In(1).Leases(); len(got) > 0 {
+		t.Errorf("of nothing the second lane has %v", got)
+	}
+	set.Take(t.Context(), []store.Lease{lease(1, 1), lease(2, 1), lease(3, 1)})
+	set.Drain([]store.Shard{shard(3)})
+	now := set.Now()
+	if got := slots(now.Leases()); !slices.Equal(got, []int{1, 2, 3}) {
+		t.Errorf("held are %v", got)
+	}
+	if got := slots(now.In(1).Leases()); !slices.Equal(got, []int{1, 3}) {
+		t.Errorf("the second lane has %v", got)
+	}
+	if got := slots(now.In(1).Open()); !slices.Equal(got, []int{1}) {
+		t.Errorf("open in the second lane are %v", got)
+	}
+	if now.In(0).Of(shard(1)) != nil || now.In(1).Of(shard(1)) != now.Of(shard(1)) {
+		t.Error("a shard is in its lane, and in no other")
+	}
+}

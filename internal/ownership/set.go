@@ -17,6 +17,7 @@ type Shards struct {
 	leases []store.Lease
 	open   []store.Lease
 	of     map[store.Shard]*Shard
+	lanes  []*Shards // of each lane those that it has; nil: there is one lane
 }
 
 func newShards(of map[store.Shard]*Shard) *Shards {
@@ -28,6 +29,14 @@ func newShards(of map[store.Shard]*Shard) *Shards {
 		}
 	}
 	return s
+}
+
+// In returns those of a lane.
+func (s *Shards) In(lane int) *Shards {
+	if s.lanes == nil {
+		return s
+	}
+	return s.lanes[lane]
 }
 
 // Of returns the stay of a shard, or nil.
@@ -59,11 +68,41 @@ func (s *Shards) These(shards []store.Shard) []*Shard {
 // All returns all shards, in any order.
 func (s *Shards) All() iter.Seq[*Shard] { return maps.Values(s.of) }
 
-// Set is the shards that a process holds now. The zero Set holds none. It is safe for
-// concurrent use.
+// Set is the shards that a process holds now. The zero Set holds none, and has one lane. It
+// is safe for concurrent use.
 type Set struct {
-	mu  sync.Mutex // serializes the replacement of now
-	now atomic.Pointer[Shards]
+	mu     sync.Mutex // serializes the replacement of now
+	now    atomic.Pointer[Shards]
+	lanes  int
+	laneOf func(slot int) int
+}
+
+// Divide makes so many lanes, of which laneOf says the one that has a slot. It is called
+// before any other method.
+func (s *Set) Divide(lanes int, laneOf func(slot int) int) {
+	if lanes > 1 {
+		s.lanes, s.laneOf = lanes, laneOf
+		s.set(nil)
+	}
+}
+
+// set makes these the shards that are held. s.mu is held.
+func (s *Set) set(of map[store.Shard]*Shard) {
+	all := newShards(of)
+	if s.lanes > 1 {
+		parts := make([]map[store.Shard]*Shard, s.lanes)
+		for shard, held := range of {
+			lane := s.laneOf(shard.Slot)
+			if parts[lane] == nil {
+				parts[lane] = map[store.Shard]*Shard{}
+			}
+			parts[lane][shard] = held
+		}
+		for _, part := range parts {
+			all.lanes = append(all.lanes, newShards(part))
+		}
+	}
+	s.now.Store(all)
 }
 
 var none = newShards(nil)
@@ -90,7 +129,7 @@ func (s *Set) Take(ctx context.Context, leases []store.Lease) {
 		held.ctx, held.cancel = context.WithCancel(ctx)
 		of[l.Shard] = held
 	}
-	s.now.Store(newShards(of))
+	s.set(of)
 }
 
 // Drain marks those of the shards that are held as draining, and returns them.
@@ -101,7 +140,7 @@ func (s *Set) Drain(shards []store.Shard) []*Shard {
 	for _, h := range held {
 		h.draining.Store(true)
 	}
-	s.now.Store(newShards(s.Now().of))
+	s.set(s.Now().of)
 	return held
 }
 
@@ -119,7 +158,7 @@ func (s *Set) Lose(shards ...*Shard) (ended []*Shard) {
 			}
 		}
 	}
-	s.now.Store(newShards(of))
+	s.set(of)
 	for _, h := range ended {
 		h.cancel()
 	}
