@@ -13,6 +13,13 @@ type Info struct {
 	Resources []string `json:"resources"`
 }
 
+// ViaHeader is the header by which a program says that an agent acts for the identity of a
+// request: ViaMCP. The rights are those of the identity; audits name mcp:NAME.
+const (
+	ViaHeader = "Stet-Via"
+	ViaMCP    = "mcp"
+)
+
 // Store describes a store.
 type Store struct {
 	ID      string `json:"id"`

@@ -33,6 +33,7 @@ type Run struct {
 	Cause       stet.Cause      `json:"cause,omitempty"` // of a stalled run
 	Owed        []string        `json:"owed,omitempty"`  // steps that a cancelled run has not undone
 	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
+	Lacks       string          `json:"lacks,omitempty"` // what it needs to go on that no process has
 	Tags        stet.Tags       `json:"tags,omitempty"`
 	Headers     stet.Headers    `json:"headers,omitempty"`
 	Policy      *Policy         `json:"policy,omitempty"` // that its start has given it
@@ -151,6 +152,9 @@ func RunOf(info *stet.RunInfo) *Run {
 		}
 	}
 	v.Error = RunFailure(info)
+	if info.Unserved != nil {
+		v.Lacks = info.Unserved.Error()
+	}
 	return v
 }
 

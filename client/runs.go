@@ -96,6 +96,27 @@ func (c *Client) Promises(ctx context.Context, id string) (*api.Promises, error)
 	return get[api.Promises](ctx, c, path("runs", id, "promises"), nil)
 }
 
+// Preview returns what a verb would do to a run: retry, rewind before a location, or edit of
+// the step at one.
+func (c *Client) Preview(ctx context.Context, id, verb, at string) (*api.Preview, error) {
+	query := url.Values{"verb": {verb}}
+	if at != "" {
+		query.Set("before", at)
+	}
+	return get[api.Preview](ctx, c, path("runs", id, "preview"), query)
+}
+
+// Value returns one value of a run as JSON: its input, its output, or that of the entry at a
+// location.
+func (c *Client) Value(ctx context.Context, id, place string) (json.RawMessage, error) {
+	q := call{method: http.MethodGet, path: path("runs", id, "value"), query: url.Values{"at": {place}}}
+	answer, err := c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return read(answer)
+}
+
 // Start starts a run and returns its ID. With a key and without an ID, the same start gives
 // the same run; "" is no key.
 func (c *Client) Start(ctx context.Context, key string, s api.Start) (id string, err error) {

@@ -82,6 +82,26 @@ func TestLimitedIdentitySeesItsWorkflowsOnly(t *testing.T) {
 	}
 }
 
+// TestAgentsActInTheirIdentitysName: the header that an agent acts changes the name in audits,
+// and no right.
+func TestAgentsActInTheirIdentitysName(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("order", "o-1", "apple")
+	var info api.Info
+	w.ask("viewer", "GET", "info", nil, http.StatusOK, &info, api.ViaHeader, api.ViaMCP)
+	if info.Identity.Name != "mcp:vera" || info.Identity.Role != "viewer" {
+		t.Errorf("the identity is %+v", info.Identity)
+	}
+	w.refused("viewer", "POST", "runs/o-1/pause", map[string]any{}, "forbidden", api.ViaHeader, api.ViaMCP)
+	w.refused("", "GET", "info", nil, "unauthenticated", api.ViaHeader, api.ViaMCP)
+	w.refused("viewer", "GET", "info", nil, "invalid", api.ViaHeader, "ada")
+	w.ask("operator", "POST", "runs/o-1/pause", map[string]any{"reason": "x"}, http.StatusOK, nil, api.ViaHeader, api.ViaMCP)
+	audit, err := w.engine.Runs().Audit(t.Context(), "o-1")
+	if err != nil || len(audit) != 1 || audit[0].Who != "mcp:olga" {
+		t.Errorf("the audit: %+v, %v", audit, err)
+	}
+}
+
 // TestForeignHostIsRefused where a request arrives at a loopback address.
 func TestForeignHostIsRefused(t *testing.T) {
 	w := newWorld(t, false, func(o *server.Options) { o.Hosts = []string{"ops.example.com"} })

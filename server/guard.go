@@ -174,6 +174,9 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 		return &endpoint.Error{Code: api.CodeRate, Detail: fmt.Sprintf("expected at most %d requests per second",
 			s.options.Rate), Wait: 1}
 	}
+	if who, err = acting(c.Request, who); err != nil {
+		return err
+	}
 	c.Who = who
 	if !who.Role.May(e.Right) {
 		return &endpoint.Error{Code: api.CodeForbidden, Detail: fmt.Sprintf("the role %s has not the right %s",
@@ -183,9 +186,30 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 	return nil
 }
 
+// acting returns who acts: the identity, or mcp:NAME if a program of agents acts for it and
+// says so. It has the same rights; audits and headers say what acted.
+func acting(r *http.Request, who *access.Identity) (*access.Identity, error) {
+	switch via := r.Header.Values(api.ViaHeader); {
+	case len(via) == 0:
+		return who, nil
+	case len(via) > 1 || via[0] != api.ViaMCP:
+		return nil, &endpoint.Error{Code: "invalid", Detail: fmt.Sprintf("header %s: expected %s, found %.100q",
+			api.ViaHeader, api.ViaMCP, via)}
+	}
+	named := *who
+	named.Name = api.ViaMCP + ":" + who.Name
+	if err := named.Check(); err != nil {
+		return nil, err
+	}
+	return &named, nil
+}
+
 // again looks at the credential of a call that goes on: it may be revoked, or over.
 func (s *server) again(c *endpoint.Call) error {
 	who, err := s.identify(c.Request)
+	if err == nil {
+		who, err = acting(c.Request, who)
+	}
 	if err != nil {
 		return err
 	}

@@ -228,9 +228,8 @@ func (ac adminCommands) versionCommand() *cobra.Command {
 			if err := ac.checkNoIDs(); err != nil {
 				return err
 			}
-			version, revision := "(unknown)", ""
+			version, revision := buildVersion(), ""
 			if info, ok := debug.ReadBuildInfo(); ok {
-				version = info.Main.Version
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
 						revision = s.Value
@@ -252,4 +251,12 @@ func (ac adminCommands) versionCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// buildVersion returns the version of this binary.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "(unknown)"
 }

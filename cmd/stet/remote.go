@@ -27,7 +27,7 @@ var remoteForms = map[string]bool{
 	"start": true, "ls": true, "count": true, "wait": true, "send": true, "update": true, "resolve": true, "reject": true,
 	"promises": true,
 	"cancel":   true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
-	"edit": true, "fork": true, "rm": true,
+	"edit": true, "fork": true, "rm": true, "mcp": true,
 }
 
 // Why a command needs the store itself.

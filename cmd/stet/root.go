@@ -108,7 +108,7 @@ func (a *app) commands() []*cobra.Command {
 		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),
 		nodeCommands{a}.command(),
 		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
-		admin.serveCommand(), admin.tokenCommand(),
+		admin.serveCommand(), admin.tokenCommand(), admin.mcpCommand(),
 		trial.benchCommand(), trial.tortureCommand(), admin.versionCommand(),
 	}
 }

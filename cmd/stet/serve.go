@@ -24,6 +24,7 @@ import (
 type serveFlags struct {
 	address, cert, key string
 	networks, hosts    []string
+	agents             mcpFlags
 }
 
 func (ac adminCommands) serveCommand() *cobra.Command {
@@ -40,7 +41,10 @@ needs no code, as the other commands do.
 
 At another address than a loopback one it needs --tls-cert and --tls-key, or
 --behind-proxy with the networks from which the proxy that has TLS calls, and a token in
-the store.`,
+the store.
+
+Agents are served at /mcp, by the Model Context Protocol over HTTP, with the identities and
+the rights of the API: they read, and change what --mcp-allow names. See stet mcp.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ac.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
@@ -54,12 +58,17 @@ the store.`,
 	cmd.Flags().StringSliceVar(&f.networks, "behind-proxy", nil,
 		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
+	f.agents.add(cmd, "mcp-")
 	return cmd
 }
 
 // serve serves until ctx ends.
 func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store, f *serveFlags) (err error) {
 	networks, err := f.check()
+	if err != nil {
+		return err
+	}
+	box, err := f.agents.box(ac.err)
 	if err != nil {
 		return err
 	}
@@ -83,8 +92,9 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 		return err
 	}
 	decider := &decider{engine: e, store: s, log: ac.log}
+	handler = decider.around(handler)
 	web := &http.Server{
-		Handler:           onlyFrom(networks, decider.around(handler)),
+		Handler:           onlyFrom(networks, beside(box.Handler(handler), handler)),
 		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(ac.log.Handler(), slog.LevelError),
 	}
@@ -157,11 +167,7 @@ func (f *serveFlags) access(
 ) (list []access.Authenticator, once string, err error) {
 	list = []access.Authenticator{server.Tokens(e)}
 	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && len(f.networks) == 0 {
-		who := access.Identity{Name: "local", Role: access.Administrator}
-		if u, err := user.Current(); err == nil && store.CheckRunID(u.Username) == nil {
-			who.Name = u.Username
-		}
-		first := server.NewOneTime(who)
+		first := server.NewOneTime(localUser())
 		return append(list, first), first.Token(), nil
 	}
 	tokens, err := stet.TokensOf(e).List(ctx)
@@ -172,6 +178,26 @@ func (f *serveFlags) access(
 		return nil, "", usage(errors.New("nobody could log in: make a token with stet token create first"))
 	}
 	return list, "", nil
+}
+
+// beside returns a handler that serves agents at /mcp, and all else as the other does.
+func beside(agents, other http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" {
+			agents.ServeHTTP(w, r)
+			return
+		}
+		other.ServeHTTP(w, r)
+	})
+}
+
+// localUser returns the user who has started this process, who may do everything.
+func localUser() access.Identity {
+	who := access.Identity{Name: "local", Role: access.Administrator}
+	if u, err := user.Current(); err == nil && store.CheckRunID(u.Username) == nil {
+		who.Name = u.Username
+	}
+	return who
 }
 
 // onlyFrom refuses requests from elsewhere than the networks; none: from nowhere.

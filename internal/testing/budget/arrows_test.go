@@ -96,7 +96,7 @@ var arrows = map[string][]string{
 	"internal/suspects":       {"internal/ownership", "store"},
 	"internal/testing/budget": {},
 	"internal/e2e":            {},
-	"docs/guide":              {},
+	"docs/guide":              {}, // the pages, for programs that show them
 	"internal/permit":         {"store"},
 	"internal/entity/queue":   {"internal/permit", "internal/entity", "store"},
 	"internal/entity/planner": {"internal/permit", "internal/entity", "internal/stored", "schedule", "store"},

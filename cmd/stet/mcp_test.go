@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/stet-run/stet"
+)
+
+// binary returns the path of a stet that can be started.
+func binary(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "stet") // TestMain goes by the name
+	if err := errors.Join(os.Symlink(self, path)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// spoken is an answer of a tool, or the error of its call.
+func spoken(t *testing.T, s *mcp.ClientSession, tool string, args map[string]any) (text string, refused bool) {
+	t.Helper()
+	result, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	return result.Content[0].(*mcp.TextContent).Text, result.IsError
+}
+
+// agent connects a client that confirms everything.
+func agent(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
+	t.Helper()
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept"}, nil
+		},
+	}).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMCPOverStandardInput: a client of the protocol starts stet, reads a store on which an
+// application works, by the store and by a server, and acts after a confirmation.
+func TestMCPOverStandardInput(t *testing.T) {
+	for _, byServer := range []bool{false, true} {
+		p := newPlace(t, byServer)
+		if _, err := greet.Start(t.Context(), p.e, nil, stet.ID("g-1")); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		cmd := exec.Command(binary(t), append([]string{"mcp", "--allow", "send,cancel"}, p.args...)...)
+		cmd.Stderr = &log
+		s := agent(t, &mcp.CommandTransport{Command: cmd})
+		text, refused := spoken(t, s, "explain_run", map[string]any{"run": "g-1"})
+		if refused || !strings.Contains(text, "g-1") {
+			t.Errorf("explain_run: %s", text)
+		}
+		if text, refused := spoken(t, s, "send", map[string]any{
+			"run": "g-1", "name": "name", "value": "ann", "reason": "test",
+		}); refused {
+			t.Errorf("send: %s", text)
+		}
+		text, refused = spoken(t, s, "wait_run", map[string]any{"run": "g-1", "seconds": 50})
+		if refused || !strings.Contains(text, "hello ann") {
+			t.Errorf("wait_run: %s", text)
+		}
+		page, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "stet://guide/repair"})
+		if err != nil || !strings.Contains(page.Contents[0].Text, "# Repair a stuck run") {
+			t.Errorf("the guide: %+v, %v", page, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("stet mcp ends with %v", err)
+		}
+		if !strings.Contains(log.String(), "tool=send") || strings.Contains(log.String(), "ann") {
+			t.Errorf("the log: %s", &log)
+		}
+	}
+}
+
+// TestMCPIsRefused: wrong flags change nothing, and say what is expected.
+func TestMCPIsRefused(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "s.db")
+	for args, want := range map[string]string{
+		"mcp --allow all": "by name", "mcp --allow delete": "expected some of start", "mcp --confirm maybe": "ask, token or none",
+		"mcp --values some": "all or none", "mcp --bulk 0 --allow start --confirm no": "expected ask",
+		"serve --mcp-allow all": "by name",
+	} {
+		var complaints bytes.Buffer
+		code := execute(t.Context(), append([]string{"--db", db}, strings.Fields(args)...), nil, io.Discard, &complaints)
+		if code == exitDone || !strings.Contains(complaints.String(), want) && !strings.Contains(args, "serve") {
+			t.Errorf("stet %s: %d, %s", args, code, &complaints)
+		}
+	}
+}
+
+// TestMCPOverHTTP: stet serve answers agents with the identities and the rights of the API.
+func TestMCPOverHTTP(t *testing.T) {
+	p := newPlace(t, false)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tokens := map[string]string{}
+	for _, role := range []string{"viewer", "operator"} {
+		token, err := stet.TokensOf(p.e).Create(ctx, stet.TokenInfo{Name: role, Role: role}, stet.Act{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens[role] = token
+	}
+	if _, err := greet.Start(ctx, p.e, "secret-text", stet.ID("g-1")); err != nil {
+		t.Fatal(err)
+	}
+	serving, stop := context.WithCancel(ctx)
+	out, address := io.Pipe()
+	ended := make(chan int, 1)
+	args := append([]string{"serve", "--addr", "127.0.0.1:0", "--mcp-allow", "cancel"}, p.args...)
+	go func() {
+		ended <- execute(serving, args, nil, address, io.Discard)
+		_ = address.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, _, _ := strings.Cut(strings.TrimSpace(line), "#token=")
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	for _, token := range []string{"", "stet_none"} {
+		if got := status(t, ctx, http.MethodPost, url+"mcp", token, body); got != http.StatusUnauthorized {
+			t.Errorf("with the token %q: %d", token, got)
+		}
+	}
+	foreign, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.Header.Set("Authorization", "Bearer "+tokens["operator"])
+	foreign.Host = "evil.example"
+	answer, err := http.DefaultClient.Do(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("under another name: %d", answer.StatusCode)
+	}
+	foreign.Host, foreign.Body = "", io.NopCloser(strings.NewReader(body))
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	if answer, err = http.DefaultClient.Do(foreign); err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusForbidden {
+		t.Errorf("from another site: %d", answer.StatusCode)
+	}
+
+	connect := func(role string) *mcp.ClientSession {
+		return agent(t, &mcp.StreamableClientTransport{
+			Endpoint: url + "mcp", HTTPClient: &http.Client{Transport: bearing{tokens[role]}},
+		})
+	}
+	viewer := connect("viewer")
+	text, refused := spoken(t, viewer, "get_run", map[string]any{"run": "g-1"})
+	if refused || strings.Contains(text, "secret-text") {
+		t.Errorf("a viewer sees %s", text)
+	}
+	cancelIt := map[string]any{"runs": []string{"g-1"}, "reason": "test"}
+	if text, refused := spoken(t, viewer, "cancel", cancelIt); !refused || !strings.Contains(text, "forbidden") {
+		t.Errorf("a viewer cancels: %s", text)
+	}
+	operator := connect("operator")
+	if text, refused := spoken(t, operator, "cancel", cancelIt); refused {
+		t.Errorf("an operator cancels: %s", text)
+	}
+	audit, err := p.e.Runs().Audit(ctx, "g-1")
+	if err != nil || len(audit) != 1 || audit[0].Who != "mcp:operator" {
+		got, _ := json.Marshal(audit)
+		t.Errorf("the audit: %s, %v", got, err)
+	}
+	_, _ = viewer.Close(), operator.Close() // there are no sessions to end
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("the server ends with %d", code)
+	}
+}
+
+// bearing adds a token to requests.
+type bearing struct{ token string }
+
+func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return http.DefaultTransport.RoundTrip(r)
+}
