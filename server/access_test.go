@@ -95,7 +95,7 @@ func TestAgentsActInTheirIdentitysName(t *testing.T) {
 	w.refused("viewer", "POST", "runs/o-1/pause", map[string]any{}, "forbidden", api.ViaHeader, api.ViaMCP)
 	w.refused("", "GET", "info", nil, "unauthenticated", api.ViaHeader, api.ViaMCP)
 	w.refused("viewer", "GET", "info", nil, "invalid", api.ViaHeader, "ada")
-	w.ask("operator", "POST", "runs/o-1/pause", map[string]any{"reason": "x"}, http.StatusOK, nil, api.ViaHeader, api.ViaMCP)
+	w.ask("operator", "POST", "runs/o-1/pause", map[string]any{}, http.StatusOK, nil, api.ViaHeader, api.ViaMCP)
 	audit, err := w.engine.Runs().Audit(t.Context(), "o-1")
 	if err != nil || len(audit) != 1 || audit[0].Who != "mcp:olga" {
 		t.Errorf("the audit: %+v, %v", audit, err)

@@ -28,7 +28,7 @@ func fill(path string) string {
 // TestEveryRouteAsksForItsRight: each row of the table x each role x no, a bad, and a valid
 // credential.
 func TestEveryRouteAsksForItsRight(t *testing.T) {
-	w := newWorld(t, false)
+	w := newWorld(t, true) // who waits for a decision gets one
 	for _, e := range server.TableOf(w.handler) {
 		name := e.Method + " " + e.Path
 		open := e.Right == access.Public
