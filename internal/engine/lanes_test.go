@@ -103,7 +103,8 @@ func (s *server) Describe(ctx context.Context) (store.Description, error) {
 	}
 	d.Leases = slices.DeleteFunc(d.Leases, func(l store.Lease) bool { return l.Shard.Slot%2 != s.lane })
 	for i := range d.Leases {
-		d.Leases[i].Node, d.Leases[i].Boot = strings.TrimSuffix(d.Leases[i].Node, own), strings.TrimSuffix(d.Leases[i].Boot, own)
+		l := &d.Leases[i]
+		l.Node, l.Boot = strings.TrimSuffix(l.Node, own), strings.TrimSuffix(l.Boot, own)
 	}
 	return d, err
 }
@@ -268,7 +269,8 @@ func children(n int) code {
 	return func(b *runner.Branch) ([]byte, error) {
 		futures := make([]*runner.RunFuture, n)
 		for i := range futures {
-			child := runner.Child{Call: runner.Call{Name: fmt.Sprint("child", i)}, Workflow: "child", Input: []byte(fmt.Sprint(i))}
+			child := runner.Child{Workflow: "child", Input: []byte(fmt.Sprint(i))}
+			child.Call.Name = fmt.Sprint("child", i)
 			var err error
 			if futures[i], err = b.StartChild(child); err != nil {
 				return nil, err

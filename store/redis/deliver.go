@@ -55,7 +55,9 @@ func (c *committing) deliver(ctx context.Context, items []outgoing) error {
 
 // putOff leaves the delivery to the relayer.
 func (c *committing) putOff(items []outgoing, why error) {
-	c.relay.later(items)
+	for _, p := range items {
+		c.relay.Later(p.from, p.to)
+	}
 	c.cfg.log.Warn("what was sent to other slots is delivered later", "error", why)
 }
 
@@ -80,7 +82,7 @@ func (c *committing) flushAll(ctx context.Context, items []outgoing) error {
 	for _, p := range items {
 		if key := [2]int{p.from, p.to}; !seen[key] {
 			seen[key] = true
-			if err := c.relay.flush(ctx, p.from, p.to, &route{pending: true}); err != nil {
+			if err := c.relay.Flush(ctx, p.from, p.to); err != nil {
 				return err
 			}
 		}
@@ -119,7 +121,7 @@ func (c *committing) round(ctx context.Context, items []outgoing) (next []outgoi
 			}
 		}
 		last := group[len(group)-1]
-		c.relay.arrived(last.from, last.to, last.no)
+		c.relay.Arrived(last.from, last.to, last.no)
 		for _, to := range r.list(f[2]) {
 			next = append(next, outgoing{from: group[0].to, to: int(r.int(to)), turn: -1})
 		}

@@ -129,7 +129,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		}
 	}
 	if s.relay != nil {
-		_ = s.relay.noteOutboxes(ctx, parts) // tried again in the background
+		_ = s.relay.Look(ctx, parts...) // tried again in the background
 	}
 	s.hints.tell(store.Change{Nodes: true})
 	return list, now, r.err
@@ -172,7 +172,7 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 			list[i].Clean = list[i].Held
 		}
 		if s.relay != nil {
-			s.relay.noteWaiting(parts[k], r.foremost(f[2]))
+			s.relay.Noticed(parts[k], r.foremost(f[2]))
 		}
 	}
 	return list, now, r.err

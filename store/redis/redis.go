@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/relay"
 	"github.com/stet-run/stet/store/storekit"
 )
 
@@ -37,7 +38,7 @@ type Store struct {
 	witnesses  storekit.Witnesses
 	fences     fences
 	commitConn commitConn
-	relay      *relayer // nil: one part
+	relay      *relay.Relay // nil: one part
 	memory     memory
 
 	mu      sync.Mutex
@@ -126,7 +127,7 @@ func (s *Store) open(ctx context.Context) error {
 		if err := s.readNumbers(ctx); err != nil {
 			return err
 		}
-		s.relay = newRelayer(s)
+		s.relay = newRelay(s)
 	}
 	return s.listen(ctx)
 }
@@ -159,7 +160,7 @@ func (s *Store) Close() error {
 	s.hints.close()
 	s.witnesses.Close()
 	if s.relay != nil {
-		s.relay.close()
+		s.relay.Close()
 	}
 	s.commitConn.close()
 	s.client.Close()

@@ -99,7 +99,7 @@ func (a *abroad) batch(id string) store.Batch {
 // half carries out a batch as a process does that dies before it delivers anything.
 func (a *abroad) half(t *testing.T, b store.Batch) {
 	t.Helper()
-	a.s.relay.close()
+	a.s.relay.Close()
 	c := committing{Store: a.s, b: &b}
 	act := c.newAct(a.s.partOf(a.sender.Shard.Slot), []int{0}, nil)
 	args := c.arguments(&act, c.positions(&stage{turns: []int{0}}))
@@ -180,10 +180,8 @@ func TestWhatSomebodyHasLeftIsDelivered(t *testing.T) {
 		}
 	}
 	renew()
-	select {
-	case <-owner.relay.wake:
+	if owner.relay.Pending() > 0 {
 		t.Error("what may be on its way is delivered")
-	default:
 	}
 	renew()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -197,10 +195,10 @@ func TestWhatSomebodyHasLeftIsDelivered(t *testing.T) {
 	}
 	renew()
 	renew()
-	if owner.relay.mu.Lock(); len(owner.relay.waiting[owner.partOf(a.sender.Shard.Slot)]) > len(a.others) {
-		t.Error("more is left than was sent")
+	left, err := outboxes{owner}.Waiting(t.Context(), []int{owner.partOf(a.sender.Shard.Slot)})
+	if err != nil || len(left[0]) > len(a.others) {
+		t.Errorf("more is left than was sent: %v, %v", left, err)
 	}
-	owner.relay.mu.Unlock()
 }
 
 // Taking arrived commands out of an outbox delivers nothing: the commands behind them are
@@ -210,13 +208,13 @@ func TestForgettingWhatHasArrivedDeliversNothing(t *testing.T) {
 	a := newAbroad(t, spreadAt(t, url, prefix))
 	a.half(t, a.batch("1"))
 	from, to := a.s.partOf(a.sender.Shard.Slot), a.s.partOf(a.others[0].Shard.Slot)
-	if err := a.s.relay.flush(t.Context(), from, to, &route{}); err != nil {
+	if _, err := (outboxes{a.s}).Read(t.Context(), from, to, []int64{1}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.got(t, a.s, a.others[0]); got != "" {
 		t.Errorf("%s has %q", a.others[0].ID, got)
 	}
-	if err := a.s.relay.flush(t.Context(), from, to, &route{pending: true}); err != nil {
+	if err := a.s.relay.Flush(t.Context(), from, to); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.got(t, a.s, a.others[0]); got != "1" {
@@ -336,7 +334,7 @@ func TestRelayGoesOnAfterLostWrites(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			a.s.relay.close() // it has taken out what has arrived, or does so below
+			a.s.relay.Close() // it has taken out what has arrived, or does so below
 			parts := map[int]bool{}
 			for _, r := range a.others {
 				parts[a.s.partOf(r.Shard.Slot)] = true
@@ -396,7 +394,7 @@ func do(t *testing.T, s *Store, words ...string) string {
 func TestOutboxWithGapsIsTrimmed(t *testing.T) {
 	url, prefix := servers.SharedRedis(t)
 	a := newAbroad(t, spreadAt(t, url, prefix))
-	a.s.relay.close()
+	a.s.relay.Close()
 	do(t, a.s, "RPUSH", a.s.tag(0)+"o:1", "10;0;a", "11;10;b", "5000;11;c", "5001;5000;d", "9000;5001;e")
 	do(t, a.s, "HSET", a.s.tag(0)+"oq", "1", "9000")
 	do(t, a.s, "SADD", a.s.tag(0)+"ow", "1")

@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"store/storetest":         {"internal/testing/soak", "store", "store/memory"},
 	"store/memory":            {"store", "store/storekit"},
 	"store/internal/words":    {"store"},
+	"store/internal/relay":    {},
 	"store/files":             {"store"},
 	"internal/payload":        {"internal/location", "store"},
 	"store/sqlite":            {"store", "store/internal/sqlstore", "store/internal/words", "store/storekit"},
