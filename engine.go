@@ -36,6 +36,12 @@ type Config struct {
 
 	// Node names this process in the store. Default: host name and process ID.
 	Node string
+	// Replaces says that there is never more than one process with the name Node, as of a
+	// StatefulSet: this process takes the shards of those that had the name before it at once,
+	// also where the store cannot know that they have died. Should one of them still live, its
+	// Run returns ErrReplaced, and what it was executing is executed again. Which one is later is
+	// told by the clocks of their machines: if that of the later process is behind, the leases count.
+	Replaces bool
 	// Build is the version of the code. Builds are compared as text, byte by byte: a
 	// later version must have a later text, so take times, or numbers with leading
 	// zeros. It begins with a letter or a digit. Where several nodes work on a store, a
@@ -209,6 +215,9 @@ type Engine struct {
 // goroutine: Run executes workflows. Everything that is wrong with the config is
 // reported at once, wrapping ErrInvalid; other errors are those of the store.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
+	if cfg.Replaces && cfg.Node == "" {
+		return nil, fmt.Errorf("config: Replaces: expected a Node that later processes have, too; found none: %w", ErrInvalid)
+	}
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -269,6 +278,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		Groups: cfg.Groups, ReloadRate: cfg.ReloadRate,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
+		Replaces:    cfg.Replaces,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
 		Admit: func(ctx context.Context, runID string, it *store.Item) (full, err error) {
 			return admitTurn(ctx, e, runID, it)
@@ -296,7 +306,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // contexts end. Completed operations are committed, and the store is released, so that
 // others take over at once. Run then returns nil, or an error that lists the code and the
 // bodies that have not returned: nothing that they still do is recorded. If the store is
-// closed before, Run returns an error that wraps store.ErrClosed.
+// closed before, Run returns an error that wraps store.ErrClosed. With Config.Replaces it returns
+// one that wraps ErrReplaced when a later process of the same name has begun.
 func (e *Engine) Run(ctx context.Context) error {
 	return differs(e.inner.Run(ctx))
 }

@@ -42,6 +42,8 @@ var (
 	ErrPending = engine.ErrPending
 	// ErrHeld: another process works on the store, and nobody else can meanwhile.
 	ErrHeld = engine.ErrHeld
+	// ErrReplaced: a later process has the same Config.Node, and Config.Replaces is set.
+	ErrReplaced = engine.ErrReplaced
 	// ErrUnanswered: the run has ended, or continued as new, without an answer to
 	// an update.
 	ErrUnanswered = errors.New("the update was not answered")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // Who executes a run, or why nobody does.
@@ -39,4 +40,22 @@ func ExampleNodes_Info() {
 	// no process with the workflow ship works on this store
 	// start a process with ship
 	// true true
+}
+
+// In a StatefulSet a pod's name is that of one process at a time. The next one takes over at once.
+func ExampleConfig_replaces() {
+	ship := stet.Define("ship", func(stet.Context, int) (int, error) { return 0, nil })
+	engine, err := stet.New(context.Background(), stet.Config{
+		Store: memory.New(), Workflows: []stet.Definition{ship}, Node: "shop-0", Replaces: true,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop() // at once, here
+	if err := engine.Run(ctx); errors.Is(err, stet.ErrReplaced) {
+		fmt.Println("another process has the name: end this one")
+	}
+	// Output:
 }

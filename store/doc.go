@@ -71,6 +71,9 @@
 //     and goes on from what is there, with Last 0 and numbers above all that it has used.
 //   - A boot that was forgotten (law 9) has no batch.
 //
+// Law 30. An Acquire by a node that Replaces others takes also the leases of that node's boots whose
+// names sort, byte by byte, before its own, as if they had ended. It takes no other lease sooner.
+//
 // # Entries
 //
 // Law 4. An entry that is Done or Failed does not change.

@@ -19,11 +19,17 @@ type Node struct {
 	// Stopped says that the node ended cleanly: it is no longer listed, and its last batch
 	// is forgotten (law 9).
 	Stopped bool
+	// Replaces says that earlier processes of this node have died (law 30). It is not stored.
+	Replaces bool `json:"-"`
 	// LastBatch is as Batch.Last (law 29). It is not stored.
 	LastBatch int64 `json:"-"`
 
 	SeenAt Time // set by the store
 }
+
+// Supersedes reports whether the node may take a lease that has not ended, because it replaces its
+// holder (law 30).
+func (n *Node) Supersedes(l *Lease) bool { return n.Replaces && l.Node == n.ID && l.Boot < n.Boot }
 
 // Requirement says that a shard holds a run that only some nodes can load: those that have
 // the workflow and whose build is not earlier.

@@ -109,6 +109,9 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 		if by != nil {
 			holder = *by
 		}
+		if err := replaced(&k.Node, holder); err != nil {
+			return Term{}, err
+		}
 		switch {
 		case err == nil && by == nil:
 			logLost(k.Log, k.Node.ID, &before, t.acquired)

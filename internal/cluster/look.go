@@ -23,6 +23,10 @@ func (m *Member) look() bool {
 		return false
 	}
 	m.Observe(m.looked, d.Now)
+	if err := replaced(&m.Node, d.Leases...); err != nil {
+		m.end(err)
+		return false
+	}
 	leases := make(map[store.Shard]*store.Lease, len(d.Leases))
 	for i := range d.Leases {
 		leases[d.Leases[i].Shard] = &d.Leases[i]
@@ -113,7 +117,7 @@ func (m *Member) plan(
 			case owner != m.Node.ID && own:
 				unknown = append(unknown, *l)
 			case owner != m.Node.ID, t != nil:
-			case l == nil || own || l.Until <= d.Now:
+			case l == nil || own || l.Until <= d.Now || m.Node.Supersedes(l):
 				take = append(take, shard)
 			default:
 				waits = true

@@ -57,7 +57,7 @@ type Member struct {
 	mu       sync.Mutex
 	fenced   []store.Lease // the store has said that these are not current
 	released []store.Shard // the work in these has ended
-	closed   error         // the store was closed
+	ended    error         // why Run returns: the store was closed, or another process replaces this one
 	settled  bool          // this node holds what it can, as far as it knows
 	until    time.Time     // when the first lease of another node ends; zero: there is none
 
@@ -153,7 +153,8 @@ func (m *Member) Init() {
 }
 
 // Run takes part until stop ends, then drains and releases all shards. A *DifferError: it
-// was refused. An error that wraps store.ErrClosed: the store was closed meanwhile.
+// was refused. An error that wraps store.ErrClosed: the store was closed meanwhile; ErrReplaced:
+// a later process replaces this one.
 func (m *Member) Run(stop context.Context) error {
 	if err := m.join(stop); err != nil || stop.Err() != nil {
 		m.signOff()
@@ -167,7 +168,7 @@ func (m *Member) Run(stop context.Context) error {
 	for {
 		hints := m.Hints()
 		m.pass(hinted)
-		if err := m.storeClosed(); err != nil {
+		if err := m.over(); err != nil {
 			m.Work.Lose(slices.Collect(maps.Keys(m.held)))
 			return err
 		}
@@ -189,17 +190,21 @@ func (m *Member) Run(stop context.Context) error {
 }
 
 // StoreClosed notes that the store was closed: Run returns. It may be called at any time.
-func (m *Member) StoreClosed(err error) {
+func (m *Member) StoreClosed(err error) { m.end(err) }
+
+// end notes why Run returns.
+func (m *Member) end(err error) {
 	m.mu.Lock()
-	m.closed = err
+	m.ended = err
 	m.mu.Unlock()
 	m.poke()
 }
 
-func (m *Member) storeClosed() error {
+// over returns why Run is to return; nil: it goes on.
+func (m *Member) over() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.closed
+	return m.ended
 }
 
 // failed logs what could not be done, unless the store was closed.
@@ -286,7 +291,8 @@ func (m *Member) living(d *store.Description) []*store.Node {
 		late := n.SeenAt+store.Time(ttl) <= d.Now || slices.ContainsFunc(d.Leases, func(l store.Lease) bool {
 			return l.Node == n.ID && l.Boot == n.Boot && l.Until <= d.Now
 		})
-		if !n.Draining && (own || !late) && !(own && m.stopping) {
+		gone := m.Node.Supersedes(&store.Lease{Node: n.ID, Boot: n.Boot})
+		if !n.Draining && !gone && (own || !late) && !(own && m.stopping) {
 			nodes = append(nodes, n)
 		}
 	}

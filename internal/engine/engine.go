@@ -64,6 +64,7 @@ type Config struct {
 	Poll      time.Duration
 	Grace     time.Duration // for bodies at shutdown
 	Exclusive bool
+	Replaces  bool
 
 	PoisonLimit int           // strikes after which a run is stalled; negative: never
 	AloneFor    time.Duration // longest trial
@@ -130,8 +131,8 @@ func New(cfg Config, d store.Description) *Engine {
 	view := cfg.Payloads.View(base)
 	cfg.Store = view
 	e := &Engine{
-		base: base, view: view,
-		cfg: cfg, boot: uuid.NewString(), slots: d.Slots, large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
+		base: base, view: view, cfg: cfg, boot: uuid.Must(uuid.NewV7()).String(), slots: d.Slots,
+		large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
 	e.workflows.Store, e.workflows.Has = cfg.Store, func(name string) bool { _, own := cfg.Workflows[name]; return own }
 	e.entities.Home, e.entities.Has = e.home, func(kind string) bool { return cfg.Entities[kind] != nil }
@@ -206,7 +207,7 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	}
 	node := store.Node{
 		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID,
-		Workflows: names, Groups: e.groups(),
+		Workflows: names, Groups: e.groups(), Replaces: e.cfg.Replaces,
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node, stay)

@@ -12,6 +12,9 @@ import (
 // ErrHeld says that another process holds the store.
 var ErrHeld = cluster.ErrHeld
 
+// ErrReplaced says that a later process replaces this one.
+var ErrReplaced = cluster.ErrReplaced
+
 // RunOnce works until nothing is left to do, or ctx ends. See stet.Engine.RunOnce.
 func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
 	stay, ctx := idle.Begin(ctx)

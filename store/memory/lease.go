@@ -110,7 +110,7 @@ func (s *Store) Acquire(
 			s.leases[shard] = l
 		}
 		own := l.held && l.Node == n.ID && l.Boot == n.Boot
-		if l.held && !own && l.Until > now && s.handles[l.holder] {
+		if l.held && !own && l.Until > now && s.handles[l.holder] && !n.Supersedes(&l.Lease) {
 			acquired[i] = store.Acquired{Lease: l.Lease}
 			continue
 		}

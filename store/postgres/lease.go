@@ -212,7 +212,8 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 			return err
 		}
 		free := func(l *store.Lease) bool {
-			return own(l) || l.Until <= now || s.ahead.Ended(l) || dead[storekit.Boot{Node: l.Node, Boot: l.Boot}]
+			return own(l) || l.Until <= now || s.ahead.Ended(l) || dead[storekit.Boot{Node: l.Node, Boot: l.Boot}] ||
+				n.Supersedes(l)
 		}
 		leases, err := t.lockLeases(now, shards, free)
 		if err != nil {

@@ -101,6 +101,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		var a args
 		a.text(n.ID, n.Boot)
 		a.int(int64(ttl))
+		a.bool(n.Replaces)
 		each(&a, places[part], func(i int) {
 			a.shard(shards[i])
 			a.text(shards[i].Group)

@@ -156,7 +156,7 @@ func (c *conn) acquire(
 	n *store.Node, row leaseRow, now store.Time, ttl store.Delay, dead, locked bool,
 ) (store.Acquired, error) {
 	own := row.Node == n.ID && row.Boot == n.Boot
-	if row.Node != "" && !own && row.Until > now && !dead {
+	if row.Node != "" && !own && row.Until > now && !dead && !n.Supersedes(&row.Lease) {
 		return store.Acquired{Lease: row.Lease}, nil
 	}
 	a := store.Acquired{Held: true, Clean: row.Node == "" || own}

@@ -493,6 +493,16 @@ var defects = []*defect{
 		}
 		return b.Store.Acquire(ctx, n, shards, ttl)
 	}},
+	{name: "nobody is replaced", acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard,
+		ttl store.Delay) ([]store.Acquired, store.Time, error) {
+		n.Replaces = false
+		return b.Store.Acquire(ctx, n, shards, ttl)
+	}},
+	{name: "a process that does not say so replaces others", acquire: func(b *broken, ctx context.Context, n store.Node,
+		shards []store.Shard, ttl store.Delay) ([]store.Acquired, store.Time, error) {
+		n.Replaces = true
+		return b.Store.Acquire(ctx, n, shards, ttl)
+	}},
 	{name: "another lease of the same boot keeps its epoch",
 		acquire: func(b *broken, ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay,
 		) ([]store.Acquired, store.Time, error) {

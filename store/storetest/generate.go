@@ -152,6 +152,7 @@ func (g *generator) acquire() op {
 	if g.chance(30) {
 		o.TTL = 0
 	}
+	o.Replaces = g.chance(6)
 	return o
 }
 

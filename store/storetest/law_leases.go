@@ -361,3 +361,42 @@ var law03 = []testCase{
 		k.equal("the leases, ended or not", d.Leases, []store.Lease{b.leases[1], a.leases[0], b.leases[0]})
 	}},
 }
+
+var law30 = []testCase{
+	{"AReplacedLeaseIsTaken", func(k *kit) {
+		o := k.owner(k.s, "a")
+		r := o.started("r")
+		s := k.harness.Join(k)
+		k.unchanged("what replaces nobody", func() {
+			for what, n := range map[string]store.Node{
+				"another node":                      {ID: "b", Boot: "z", Replaces: true},
+				"the same boot of another node":     {ID: "b", Boot: o.node.Boot, Replaces: true},
+				"an earlier boot":                   {ID: "a", Boot: "a", Replaces: true},
+				"a later boot that does not say so": {ID: "a", Boot: "a-2"},
+			} {
+				got, _, err := s.Acquire(k.ctx, n, []store.Shard{shardA}, ttl)
+				k.ok(err)
+				if got[0].Held || got[0].Lease != o.leases[0] {
+					k.Errorf("%s: got %+v; want the holder %+v", what, got, o.leases[0])
+				}
+			}
+		})
+		later := store.Node{ID: "a", Boot: "a-2", Replaces: true}
+		got, _, err := s.Acquire(k.ctx, later, []store.Shard{shardA}, ttl)
+		k.ok(err)
+		if !got[0].Held || got[0].Clean || got[0].Suspects != 1 || got[0].Lease.Boot != "a-2" ||
+			got[0].Lease.Epoch <= o.leases[0].Epoch {
+			k.Fatalf("the later boot got %+v; want the shard, not clean, with one suspect", got[0])
+		}
+		renewed, _, err := k.s.Renew(k.ctx, o.leases, ttl)
+		k.ok(err)
+		k.equal("the lease of the earlier boot", renewed, []store.Acquired{{Lease: got[0].Lease}})
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done)}}, store.Fenced)
+		again, _, err := k.s.Acquire(k.ctx, store.Node{ID: "a", Boot: o.node.Boot, Replaces: true},
+			[]store.Shard{shardA}, ttl)
+		k.ok(err)
+		if again[0].Held {
+			k.Error("the earlier boot has taken the shard back")
+		}
+	}},
+}

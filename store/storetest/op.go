@@ -33,6 +33,7 @@ type (
 		Node, Boot string
 		Shards     []store.Shard
 		TTL        store.Delay
+		Replaces   bool `json:",omitempty"`
 	}
 	renewOp struct {
 		Handle int

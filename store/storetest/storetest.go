@@ -76,6 +76,7 @@ func groups() []group {
 		{"Law27", "a filter selects entities only by workflow, ID or number", law27},
 		{"Law28", "a run in a queue is held until a grant comes", law28},
 		{"Law29", "a store that has gone back says so to a sender that knows of a later batch", law29},
+		{"Law30", "a node that replaces others takes the leases of its own earlier boots, and no other, at once", law30},
 		{"Claims", "Claim takes ready runs, in order; of runs whose code the node lacks, those that need none", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
 		{"Reads", "Load, List, Count, History and Inbox return the requested rows, in order", readCases},

@@ -354,7 +354,7 @@ func (w *world) observe(ctx context.Context) error {
 // acquire lets the store under test go first. A store may or may not know that a holder is dead, so the specification
 // is not asked for a lease that has not ended and that the other refuses.
 func (w *world) acquire(ctx context.Context, o *acquireOp) (want, got answer) {
-	node := store.Node{ID: o.Node, Boot: o.Boot}
+	node := store.Node{ID: o.Node, Boot: o.Boot, Replaces: o.Replaces}
 	given, now, err := w.subject.handles[o.Handle].Acquire(ctx, node, o.Shards, o.TTL)
 	got = answerOf(acquired{given, now}, err)
 	asked := []store.Shard{}
@@ -362,7 +362,8 @@ func (w *world) acquire(ctx context.Context, o *acquireOp) (want, got answer) {
 	var index []int
 	for i, shard := range o.Shards {
 		if err == nil && !given[i].Held {
-			if l := w.spec.lease(shard); l.Node != "" && l.Until > w.spec.now.Now && (l.Node != o.Node || l.Boot != o.Boot) {
+			if l := w.spec.lease(shard); l.Node != "" && l.Until > w.spec.now.Now &&
+				(l.Node != o.Node || l.Boot != o.Boot) && !node.Supersedes(&l) {
 				results[i] = store.Acquired{Lease: l}
 				continue
 			}

@@ -17,6 +17,7 @@ import (
 func TestNobodyReadsTheClockOfTheNode(t *testing.T) {
 	allowed := map[string]string{
 		"internal/entity/planner/planner.go next": "a time of the store, by the calendar",
+		"internal/engine/engine.go New":           "a boot that begins with the time: Config.Replaces says what relies on it",
 		"internal/runfile/text.go UnmarshalText":  "a time that the file gives",
 		"schedule.go config":                      "measures what the text of any time takes",
 		"schedules.go Backfill":                   "times that the caller gives",

@@ -4,19 +4,21 @@
 -- An epoch is at least the time in milliseconds: should the server lose acknowledged
 -- writes, no epoch is given twice.
 --
--- Arguments: node, boot, time to live, shards (slot:group, group, the highest epoch
--- that this process has seen of it, and the lease that has ended though it ends later, see
--- storekit.AheadLeases, or ''). Lists begin with their length.
+-- Arguments: node, boot, time to live, '1' if it replaces earlier boots of the node, shards
+-- (slot:group, group, the highest epoch that this process has seen of it, and the lease that has
+-- ended though it ends later, see storekit.AheadLeases, or ''). Lists begin with their length.
 -- Answer: time, of each shard: '1' if it is held now, epoch, end, node, boot, '1' if
 -- it was clean, suspects.
 
-local node, boot, ttl = arg(), arg(), num()
+local node, boot, ttl, replaces = arg(), arg(), num(), arg() == '1'
 local taken, cleans, results = {}, {}, {}
 for i = 1, num() do
 	local shard, gr, seen, over = arg(), arg(), num(), arg()
 	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
 	local own = l.node == node and l.boot == boot
-	if l.node ~= '' and not own and tonumber(l.till) > now and call('HGET', T .. 'L', shard) ~= over then
+	local superseded = replaces and l.node == node and l.boot < boot
+	local held = l.node ~= '' and not own and not superseded
+	if held and tonumber(l.till) > now and call('HGET', T .. 'L', shard) ~= over then
 		results[i] = { '0', l.epoch, l.till, l.node, l.boot }
 	else
 		local epoch = dec(math.max(tonumber(l.epoch) + 1, seen + 1, math.floor(now / MICROS.millisecond)))
