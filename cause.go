@@ -31,6 +31,8 @@ const (
 	CausePanic = Cause(stored.CausePanic)
 	// CauseDeadlock: every branch waits for another one.
 	CauseDeadlock = Cause(stored.CauseDeadlock)
+	// CauseCode: the code has asked for it by Stall.
+	CauseCode = Cause(stored.CauseCode)
 	// CauseFailure: the run would have failed, with StallOnFailure.
 	CauseFailure = Cause(stored.CauseFailure)
 	// CauseUndo: a compensation has failed for good.

@@ -63,8 +63,11 @@ func (c *continuation) misplaced(by string) *stored.Failure {
 }
 
 // inside returns the error of code inside a workflow's function that has returned err.
-// One that wraps ContinueAsNew stops the run.
+// One that wraps ContinueAsNew or Stall stops the run.
 func (c Context) inside(what string, err error) error {
+	if s := stallIn(err); s != nil {
+		c.branch.Fail(s)
+	}
 	if next := continuationIn(err); next != nil {
 		c.branch.Fail(next.misplaced(what))
 	}

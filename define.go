@@ -125,6 +125,9 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 			ctx := Context{branch: b, env: env}
 			out, err := fn(ctx, in)
 			err = ctx.ended(err)
+			if s := stallIn(err); s != nil {
+				return nil, s
+			}
 			if next := continuationIn(err); next != nil {
 				return nil, e.continueAsNew(b, env.run, reflect.TypeFor[In](), next)
 			}

@@ -236,7 +236,7 @@ var reserved = map[string]bool{
 	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
 	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
 	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
-	stored.CodeInboxFull: true,
+	stored.CodeInboxFull: true, stored.CodeStall: true,
 }
 
 // meanings are the errors that the engine's own failures wrap.
@@ -279,6 +279,8 @@ func (t *recording) record(err error, depth int) *stored.Failure {
 		return e
 	case *continuation:
 		return e.misplaced("a step, or another function that is not the workflow's own")
+	case *stall:
+		return e.misplaced("a step")
 	case *recordedError:
 		return e.record
 	case *permanent:

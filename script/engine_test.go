@@ -101,6 +101,7 @@ func TestRunawayStalls(t *testing.T) {
 	runaway := compile(t, "runaway", "export default async () => {\nTask.run('echo', 1);\nfor (;;) {}\n}")
 	fine := compile(t, "fine", `export default () => Task.run("add", [1, 2])`)
 	cfg := with(runaway, fine)
+	cfg.OnBug = stet.FailOnBug // for which a limit is none
 	cfg.Store = memory.New()
 	engine, err := stet.New(t.Context(), cfg)
 	if err != nil {
@@ -133,7 +134,7 @@ func TestRunawayStalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Status != store.Stalled || !strings.Contains(info.Reason, "case.ts:") {
+	if info.Cause != stet.CauseCode || !strings.Contains(info.Reason, "case.ts:") {
 		t.Errorf("expected the run to be stalled at case.ts:3, got %v: %s", info.Status, info.Reason)
 	}
 	entries, err := engine.Runs().History(ctx, run.ID(), stet.HistoryQuery{})

@@ -225,8 +225,8 @@ func (r *run) cancel() error {
 	return nil
 }
 
-// enter executes code of the script for at most maxCode. Beyond that the run stalls: the
-// panic is a fault of the code for stet, and nothing of the stretch is written.
+// enter executes code of the script for at most maxCode. Beyond that the run stalls, and
+// nothing of the stretch is written.
 func (r *run) enter(f func() error) error {
 	clock := time.AfterFunc(maxCode, func() { //stetvet:ignore clock the limit is of this process, and stalls
 		r.vm.Interrupt("its code has executed for " + maxCode.String() + " without a wait")
@@ -237,7 +237,7 @@ func (r *run) enter(f func() error) error {
 	r.scope = r.top
 	var stopped *goja.InterruptedError
 	if errors.As(err, &stopped) {
-		panic("script " + r.name + ": " + stopped.String())
+		return stet.Stall("script " + r.name + ": " + stopped.String())
 	}
 	return err
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
@@ -179,6 +181,81 @@ func TestBugsStall(t *testing.T) {
 		if _, err := run(t, f, w, name); errors.Is(err, stet.ErrStalled) || err == nil || refunds.Load() != 1 {
 			t.Errorf("%s with FailOnBug: the run ends with %v, after %d refunds", name, err, refunds.Load())
 		}
+	}
+}
+
+// TestStallByCode: Stall stalls the run from its function, a branch, a loop and a saga, also
+// wrapped, with FailOnBug, and in a cancelled run. Nothing of the stretch is written or
+// undone, and a step that returns it has failed.
+func TestStallByCode(t *testing.T) {
+	asked := fmt.Errorf("wrapped: %w", stet.Stall("look at it"))
+	sleeps := make(chan struct{})
+	places := map[string]func(stet.Context) error{
+		"function": func(stet.Context) error { return asked },
+		"branch": func(ctx stet.Context) error {
+			_, err := stet.Go(ctx, "b", func(stet.Context) (int, error) { return 0, asked }).Await(ctx)
+			return errors.Join(err, errors.New("not reached"))
+		},
+		"loop": func(ctx stet.Context) error {
+			_, err := stet.Loop(ctx, "l", 0, func(stet.Context, int) (stet.Next[int, int], error) {
+				return stet.Next[int, int]{}, asked
+			})
+			return err
+		},
+		"saga": func(ctx stet.Context) error {
+			_, err := stet.Saga(ctx, "s", func(stet.Context) (int, error) { return 0, asked })
+			return err
+		},
+		"cancelled": func(ctx stet.Context) error {
+			if err := stet.Do(ctx, "say", func(context.Context) error { close(sleeps); return nil }); err != nil {
+				return err
+			}
+			if err := stet.Sleep(ctx, "wait", time.Hour); !errors.Is(err, stet.ErrCancelled) {
+				return err
+			}
+			return asked
+		},
+	}
+	var refunds atomic.Int32
+	w := stet.Define("asks", func(ctx stet.Context, place string) (int, error) {
+		err := stet.Do(ctx, "charge", func(context.Context) error { return nil },
+			stet.UndoDo(func(context.Context) error { refunds.Add(1); return nil }))
+		if err != nil {
+			return 0, err
+		}
+		if place == "step" {
+			return 0, stet.Do(ctx, "asks", func(context.Context) error { return stet.Stall("no") }, stet.Retry{Attempts: 1})
+		}
+		if err := stet.Value[int]("shown").Set(ctx, 1); err != nil {
+			return 0, err
+		}
+		return 0, places[place](ctx)
+	})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, OnBug: stet.FailOnBug})
+	ctx := testContext(t)
+	for place := range places {
+		r := begin(t, e, w, place)
+		if place == "cancelled" {
+			<-sleeps
+			if _, err := e.Runs().Cancel(ctx, r.ID(), stet.Act{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := r.Wait(ctx)
+		info, infoErr := r.Info(ctx)
+		if !errors.Is(err, stet.ErrStalled) || infoErr != nil || info.Cause != stet.CauseCode ||
+			!strings.Contains(info.Reason, "look at it") {
+			t.Errorf("%s: the run ends with %v: %+v", place, err, info)
+		}
+		if _, shown, err := stet.Value[int]("shown").Get(ctx, e, r.ID()); shown != (place == "cancelled") || err != nil {
+			t.Errorf("%s: what was taken back is shown: %v, %v", place, shown, err)
+		}
+	}
+	if refunds.Load() != 0 {
+		t.Errorf("%d refunds, expected none", refunds.Load())
+	}
+	if _, err := run(t, e, w, "step"); err == nil || !strings.Contains(err.Error(), "only the workflow's code") {
+		t.Errorf("of a step: %v", err)
 	}
 }
 

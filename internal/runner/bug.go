@@ -20,7 +20,8 @@ import (
 // the turn of such a stall holds what there was before the last hand-over, after which the
 // code has not come to its end; what was handed over comes again. See journal.Retract.
 //
-// A run whose cancel was handed over ends as cancelled, however its code ends.
+// A run whose cancel was handed over ends as cancelled, however its code ends, unless the
+// code asks for a stall.
 
 // faults are what is wrong with the code of a run.
 type faults struct {
@@ -59,14 +60,18 @@ func (x *faults) stopsForBugs() bool {
 func (x *faults) stopFor(f *stored.Failure, loc location.Loc) bool {
 	r := x.r
 	cause := stored.BugOf(f)
-	if cause == "" || !x.stopsForBugs() {
+	asked := cause == stored.CauseCode // which nothing makes a failure
+	if cause == "" || !asked && !x.stopsForBugs() {
 		return false
 	}
 	s := &journal.Stall{Cause: cause, Asked: stored.Cut(f.Message, maxReason), Remedy: "fix the code, then resume the run"}
+	if asked {
+		s.Remedy = "the code is executed again from its last completion when the run is resumed"
+	}
 	if loc != "" {
 		s.Location = loc.String()
 	}
-	if r.cancel.handedOver && cause != stored.CauseMisuse {
+	if r.cancel.handedOver && cause != stored.CauseMisuse && !asked {
 		x.misreads(s)
 		return false
 	}

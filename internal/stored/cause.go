@@ -17,6 +17,7 @@ const (
 	CauseMisuse    Cause = "misuse"    // an operation where none is allowed
 	CausePanic     Cause = "panic"     // of workflow code
 	CauseDeadlock  Cause = "deadlock"  // every branch waits for another
+	CauseCode      Cause = "code"      // the code has asked for it
 	CauseFailure   Cause = "failure"   // the run would have failed
 	CauseUndo      Cause = "undo"      // a compensation has failed for good
 	CausePoison    Cause = "poison"    // the run ends its process
@@ -30,7 +31,7 @@ var causes = map[string]Cause{"broken": CauseInvariant}
 
 func init() {
 	for _, c := range []Cause{
-		CauseMismatch, CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseFailure, CauseUndo,
+		CauseMismatch, CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseCode, CauseFailure, CauseUndo,
 		CausePoison, CauseRefused, CauseDamaged, CauseInvariant,
 	} {
 		causes[string(c)] = c
@@ -48,10 +49,10 @@ func CauseOf(run *store.Run) Cause {
 }
 
 // IsBug reports whether the cause is a fault of the workflow's code that the engine has
-// found, and not a difference between code and history.
+// found, or the code itself, and not a difference between code and history.
 func (c Cause) IsBug() bool {
 	switch c {
-	case CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock:
+	case CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseCode:
 		return true
 	}
 	return false
@@ -71,6 +72,8 @@ func BugOf(f *Failure) Cause {
 		return CausePanic
 	case CodeDeadlock:
 		return CauseDeadlock
+	case CodeStall:
+		return CauseCode
 	}
 	return ""
 }

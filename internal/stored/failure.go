@@ -23,6 +23,7 @@ const (
 	CodeDeadlock  = "deadlock"  // every branch waits for another
 	CodeBudget    = "budget"    // the history has grown over its budget
 	CodeMisuse    = "misuse"    // an operation where none is allowed
+	CodeStall     = "stall"     // the code has asked for a stall
 	CodeRun       = "run"       // an awaited run that has not succeeded
 	CodeNotFound  = "not_found" // an awaited run that does not exist
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -303,6 +304,47 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 	{
+		name: "stalled", want: "ab",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("stalled", func(ctx stet.Context, _ string) (string, error) {
+				a, err := say(ctx, "a", "a")
+				if err != nil {
+					return "", err
+				}
+				if _, ok := repaired.Load(stet.RunID(ctx)); !ok {
+					wrong := stet.Go(ctx, "wrong", func(ctx stet.Context) (string, error) { return say(ctx, "b", "wrong") })
+					return "", errors.Join(last.Set(ctx, "wrong"), stet.Stall("look at "+wrong.Name()))
+				}
+				b, err := say(ctx, "b", "b")
+				return a + b, err
+			})
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			for {
+				info, err := e.Runs().Info(ctx, id)
+				switch {
+				case err != nil:
+					return err
+				case info.Status.Terminal():
+					return nil
+				case info.Cause == stet.CauseCode:
+					repaired.Store(id, true)
+					if _, err := e.Runs().Resume(ctx, id, stet.Act{}); !errors.Is(err, stet.ErrPending) {
+						return err
+					}
+				}
+				rest(ctx, 10*time.Millisecond)
+			}
+		},
+		check: func(ctx context.Context, e *stet.Engine, id string) error {
+			v, shown, err := last.Get(ctx, e, id)
+			if shown {
+				return fmt.Errorf("expected no value of what was taken back, found %q", v)
+			}
+			return err
+		},
+	},
+	{
 		name: "undone", want: "error no van",
 		workflows: func(*stet.Engine) []stet.Definition {
 			return define("undone", func(ctx stet.Context, _ string) (string, error) {
@@ -335,6 +377,9 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 }...)
+
+// repaired are the IDs of the stalled runs whose code is right now.
+var repaired sync.Map
 
 // spoken are the items that a body emits.
 var spoken = []string{"one", "two", "three"}
