@@ -24,6 +24,9 @@ type CheckQuery struct {
 	// Sample is how many runs of each workflow are replayed at most, chosen at
 	// random among those that match. Default 1,000; None: all.
 	Sample int
+	// Definition is the code to replay against, for runs of its workflow; those of others are
+	// Elsewhere. Default: the code that this engine has.
+	Definition Definition
 	// Seed makes the choice the same again for the same store. Default: another
 	// one each time.
 	Seed uint64
@@ -125,7 +128,7 @@ func (e *Engine) Check(ctx context.Context, q CheckQuery) (*CheckReport, error) 
 	for _, s := range samples {
 		slices.SortFunc(s.runs, func(a, b store.Run) int { return cmp.Compare(b.No, a.No) })
 		for i := range s.runs {
-			err := e.checkRun(ctx, &s.runs[i])
+			err := e.checkRun(ctx, &s.runs[i], q.Definition)
 			mismatch, broken := errors.AsType[*ReplayError](err)
 			switch {
 			case broken:
@@ -157,6 +160,11 @@ func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport)
 	if len(filter.Statuses) == 0 {
 		filter.Statuses = []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}
 	}
+	if q.Definition == nil {
+		if _, err := e.inner.Workflows().Code.Look(ctx); err != nil {
+			return nil, err
+		}
+	}
 	random := rand.New(rand.NewPCG(q.Seed, 0))
 	byName := map[string]*sampled{}
 	for {
@@ -167,7 +175,11 @@ func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport)
 		for i := range page.Runs {
 			run := &page.Runs[i]
 			report.Found++
-			if e.definitions[run.Workflow] == nil {
+			known := e.inner.Workflows().Code.Has(run.Workflow)
+			if q.Definition != nil {
+				known = q.Definition.Name() == run.Workflow
+			}
+			if !known {
 				report.Elsewhere[run.Workflow]++
 				continue
 			}
@@ -197,7 +209,7 @@ func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport)
 }
 
 // checkRun replays a run of the store.
-func (e *Engine) checkRun(ctx context.Context, run *store.Run) error {
+func (e *Engine) checkRun(ctx context.Context, run *store.Run, against Definition) error {
 	s, err := e.snapshot(ctx, run.No)
 	if errors.Is(err, ErrUnknownKey) || errors.Is(err, ErrSealed) || errors.Is(err, payload.ErrNoObjects) {
 		return &ReplayError{RunID: run.ID, Workflow: run.Workflow, Reason: "the run would be left alone: " + err.Error()}
@@ -205,5 +217,5 @@ func (e *Engine) checkRun(ctx context.Context, run *store.Run) error {
 	if err != nil {
 		return err
 	}
-	return e.replay(ctx, s)
+	return e.replay(ctx, s, against)
 }

@@ -86,7 +86,7 @@ func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type
 			return misuse("expected an input of type %s, found %s", in, c.typ)
 		}
 	}
-	if e.definitions[next.Workflow] == nil {
+	if !e.inner.Workflows().Code.Has(next.Workflow) {
 		return misuse("workflow %q is not registered with this engine; add it to Config.Workflows", next.Workflow)
 	}
 	data, err := e.codecs.encode(c.input)

@@ -15,6 +15,7 @@ import (
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/inboxes"
+	"github.com/stet-run/stet/internal/library"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
@@ -33,6 +34,9 @@ type Config struct {
 	// Workflows are the definitions whose code this process has. Without any the
 	// engine starts, sends and reads, and runs nothing.
 	Workflows []Definition
+	// Library has the code of further workflows, which may become more while the engine
+	// runs. Their retention is that of Retention below. Default: there is none.
+	Library Library
 
 	// Node names this process in the store. Default: host name and process ID.
 	Node string
@@ -208,6 +212,7 @@ type Engine struct {
 	leaseTTL    time.Duration
 
 	definitions map[string]*definition // those with code here; not changed after New
+	library     *librarian             // nil: there is none
 	limits      runner.Limits
 }
 
@@ -258,6 +263,21 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	for _, d := range cfg.Workflows {
 		retention = append(retention, d.inner().options.retention.over(cfg.Retention).rules(d.Name())...)
 	}
+	rules := func() []store.Retention { return retention }
+	var source library.Source
+	if cfg.Library != nil {
+		e.library = &librarian{engine: e, library: cfg.Library}
+		source = e.library
+		rules = func() []store.Retention {
+			all := slices.Clone(retention)
+			for _, name := range e.library.known() {
+				if e.definitions[name] == nil {
+					all = append(all, cfg.Retention.rules(name)...)
+				}
+			}
+			return all
+		}
+	}
 	host, _ := os.Hostname() // only shown
 	var onRecover func(engine.Recovery)
 	if cfg.OnRecover != nil {
@@ -271,8 +291,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.inner = engine.New(engine.Config{
 		Store: cfg.Store, Payloads: payloads, WarnValue: max(cfg.WarnValue, 0), WarnStep: max(cfg.WarnStep, 0),
-		Retention: retention, Sweep: cfg.Sweep,
-		Workflows: workflows, Entities: e.entityKinds(),
+		Retention: rules, Sweep: cfg.Sweep,
+		Workflows: workflows, Library: source, Entities: e.entityKinds(),
 		Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,

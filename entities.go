@@ -8,6 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/entity/deletions"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/entity/queue"
+	"github.com/stet-run/stet/internal/entity/scripts"
 	"github.com/stet-run/stet/internal/entity/tokens"
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/event"
@@ -29,6 +30,7 @@ func (e *Engine) entityKinds() map[string]engine.MakeRules {
 		permit.Workflow:    queue.New,
 		deletions.Workflow: deletions.New,
 		tokens.Workflow:    tokens.New,
+		scripts.Workflow:   scripts.New,
 	}
 }
 

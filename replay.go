@@ -55,16 +55,22 @@ func (e *Engine) Replay(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("replay: %w: %w", err, ErrInvalid)
 	}
-	return e.replay(ctx, s)
+	return e.replay(ctx, s, nil)
 }
 
 // replayPatience is how long the code of a run may take for its replay without
 // an end.
 const replayPatience = 10 * time.Second
 
-// replay replays a snapshot that has all values.
-func (e *Engine) replay(ctx context.Context, s *store.Snapshot) error {
-	d := e.definitions[s.Run.Workflow]
+// replay replays a snapshot that has all values, against the engine's code, or another.
+func (e *Engine) replay(ctx context.Context, s *store.Snapshot, against Definition) error {
+	d, err := definitionOf(ctx, e, s)
+	if against != nil {
+		d, err = against.inner(), nil
+	}
+	if err != nil {
+		return fmt.Errorf("replay of run %q: the library does not give its code: %w", s.Run.ID, err)
+	}
 	if d == nil {
 		return fmt.Errorf("replay of run %q: %w %q: this engine has no code for it", s.Run.ID, ErrUnknownWorkflow,
 			s.Run.Workflow)

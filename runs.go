@@ -115,7 +115,7 @@ func (r Runs) complete(ctx context.Context, infos []RunInfo) error {
 	var nodes *NodesInfo
 	for i := range infos {
 		run := &infos[i]
-		if run.Status.Terminal() || e.single && e.definitions[run.Workflow] != nil && e.Owner() {
+		if run.Status.Terminal() || e.single && e.inner.Workflows().Code.Has(run.Workflow) && e.Owner() {
 			continue
 		}
 		if nodes == nil {

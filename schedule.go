@@ -147,7 +147,7 @@ func (w *Workflow[In, Out]) Schedule(
 			return fail(err)
 		}
 	}
-	if err := e.inner.CheckWorkflow(ctx, w.name); err != nil {
+	if err := e.inner.Workflows().Check(ctx, w.name); err != nil {
 		return fail(err)
 	}
 	data, err := e.encodeValue("input", input)

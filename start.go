@@ -189,7 +189,7 @@ func (w *Workflow[In, Out]) commands(
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("start %s: %w", w.name, context.Cause(ctx))
 	}
-	if err := e.inner.CheckWorkflow(ctx, w.name); err != nil {
+	if err := e.inner.Workflows().Check(ctx, w.name); err != nil {
 		return nil, nil, err
 	}
 	commands := make([]store.Command, len(inputs))

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,29 +32,47 @@ var ErrSource = errors.New("the script cannot be compiled")
 // ErrSource, with file:line:column, or stet.ErrInvalid. The definition may be used
 // concurrently, and by several engines.
 func Compile(name, source string, tasks []Task, opts ...stet.DefineOption) (*Workflow, error) {
-	byName := map[string]Task{}
-	for _, t := range tasks {
-		if t.name == "" || t.call == nil {
-			return nil, fmt.Errorf("script %s: a task without name or function: %w", name, stet.ErrInvalid)
-		}
-		if _, twice := byName[t.name]; twice {
-			return nil, fmt.Errorf("script %s: two tasks are named %s: %w", name, t.name, stet.ErrInvalid)
-		}
-		byName[t.name] = t
+	known, err := byName(tasks)
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", name, err)
 	}
 	program, err := parse(name, source)
 	if err != nil {
 		return nil, err
 	}
-	p := &compiled{name: name, tasks: byName, code: program}
+	p := &compiled{name: name, tasks: known, code: program}
 	return stet.Define(name, p.run, opts...), nil
+}
+
+func byName(tasks []Task) (map[string]Task, error) {
+	known := map[string]Task{}
+	for _, t := range tasks {
+		if t.name == "" || t.call == nil {
+			return nil, fmt.Errorf("a task without name or function: %w", stet.ErrInvalid)
+		}
+		if _, twice := known[t.name]; twice {
+			return nil, fmt.Errorf("two tasks are named %s: %w", t.name, stet.ErrInvalid)
+		}
+		known[t.name] = t
+	}
+	return known, nil
 }
 
 // compiled is a compiled script. It is shared by its runs.
 type compiled struct {
-	name  string
-	tasks map[string]Task
-	code  *goja.Program
+	name    string
+	tasks   map[string]Task
+	code    *goja.Program
+	version int  // to which its runs are bound; 0: to none
+	replay  bool // a task that is not there is never executed
+}
+
+// task returns the task with the name, or nil.
+func (p *compiled) task(name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	if t, known := p.tasks[name]; known || !p.replay {
+		return t.call
+	}
+	return func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errReplayOnly }
 }
 
 func parse(name, source string) (*goja.Program, error) {

@@ -85,8 +85,8 @@ func (r *run) pruned(list []*operation) []*operation {
 }
 
 func (r *run) step(name, input string, o stepOptions) *goja.Object {
-	task, known := r.tasks[name]
-	if !known {
+	task := r.task(name)
+	if task == nil {
 		panic(r.vm.NewTypeError("there is no task " + name + "; there are: " + r.taskNames()))
 	}
 	opts := []stet.StepOption{stet.Retry{
@@ -98,18 +98,18 @@ func (r *run) step(name, input string, o stepOptions) *goja.Object {
 		opts = append(opts, permit)
 	}
 	if o.Undo != "" {
-		undo, known := r.tasks[o.Undo]
-		if !known {
+		undo := r.task(o.Undo)
+		if undo == nil {
 			panic(r.vm.NewTypeError("there is no task " + o.Undo + " to undo with; there are: " + r.taskNames()))
 		}
 		opts = append(opts, stet.Undo(func(ctx context.Context, out json.RawMessage) error {
-			_, err := undo.call(ctx, out)
+			_, err := undo(ctx, out)
 			return err
 		}))
 	}
 	return r.start(name, o.Key, func(ctx stet.Context) (json.RawMessage, error) {
 		return stet.Step(ctx, "step", func(ctx context.Context) (json.RawMessage, error) {
-			return task.call(ctx, json.RawMessage(input))
+			return task(ctx, json.RawMessage(input))
 		}, opts...)
 	})
 }

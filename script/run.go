@@ -61,6 +61,9 @@ type operation struct {
 }
 
 func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage, error) {
+	if c.version > 0 {
+		stet.Version(ctx, stet.ScriptChange, c.version)
+	}
 	r := &run{
 		//stetvet:ignore leak the interpreter lives as long as the run is executed, in its branch
 		//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file

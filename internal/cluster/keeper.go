@@ -37,6 +37,7 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 type Keeper struct {
 	Store     store.Store
 	Node      store.Node
+	Names     func() []string // the node's workflows, in place of those of Node; nil: these
 	Shards    []store.Shard
 	TTL       time.Duration // of a lease
 	Renew     time.Duration // interval of renewals and heartbeats; less than half of TTL
@@ -147,7 +148,7 @@ func (k *Keeper) try(ctx context.Context) (Term, *store.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.Renew)
 	defer cancel()
 	sent := time.Now()
-	acquired, now, err := k.Store.Acquire(ctx, k.Node, k.Shards, delay(k.TTL))
+	acquired, now, err := k.Store.Acquire(ctx, k.node(), k.Shards, delay(k.TTL))
 	if err != nil {
 		return Term{}, nil, err
 	}
@@ -228,8 +229,17 @@ func (k *Keeper) announce(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) heartbeat(ctx context.Context) error {
+// node returns the node with the workflows that it has now.
+func (k *Keeper) node() store.Node {
 	n := k.Node
+	if k.Names != nil {
+		n.Workflows = k.Names()
+	}
+	return n
+}
+
+func (k *Keeper) heartbeat(ctx context.Context) error {
+	n := k.node()
 	n.TTL, n.LastBatch = delay(k.TTL), k.Last()
 	sent := time.Now()
 	now, err := k.Store.Register(ctx, n)

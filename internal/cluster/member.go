@@ -47,6 +47,10 @@ type Member struct {
 	Hints   func() <-chan struct{} // closed when nodes or leases may have changed
 	Work    Work
 	Last    func() int64 // the last batch that the store has acknowledged
+	// Names returns the node's workflows, in place of those of Node; nil: these. Shared
+	// reports whether a workflow is one that a node may learn while it works; nil: none is.
+	Names  func() []string
+	Shared func(ctx context.Context, workflow string) bool
 
 	// WentBack is called when the store does not have the batch last, which it had
 	// acknowledged. It ends the work in all shards at once, and reports them to Fenced.
@@ -224,7 +228,7 @@ func (m *Member) join(stop context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			return m.compare(&d)
+			return m.compare(stop, &d)
 		case stop.Err() != nil:
 			return nil
 		case !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded):
@@ -246,7 +250,7 @@ func (m *Member) introduce(ctx context.Context) (store.Description, error) {
 }
 
 // compare refuses a node that has other workflows than one of its build and group.
-func (m *Member) compare(d *store.Description) error {
+func (m *Member) compare(ctx context.Context, d *store.Description) error {
 	own := &m.Node
 	if own.Build == Unknown || len(own.Workflows) == 0 {
 		return nil
@@ -259,12 +263,21 @@ func (m *Member) compare(d *store.Description) error {
 		if i < 0 {
 			continue
 		}
-		lacks, more := without(n.Workflows, own.Workflows), without(own.Workflows, n.Workflows)
+		lacks := m.unshared(ctx, without(n.Workflows, own.Workflows))
+		more := m.unshared(ctx, without(own.Workflows, n.Workflows))
 		if len(lacks)+len(more) > 0 {
 			return &DifferError{own.ID, n.ID, own.Build, own.Groups[i], lacks, more}
 		}
 	}
 	return nil
+}
+
+// unshared returns the names without those of the library, which no node has to have.
+func (m *Member) unshared(ctx context.Context, names []string) []string {
+	if m.Shared == nil {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return m.Shared(ctx, name) })
 }
 
 // system is the group that every node serves.
@@ -459,6 +472,9 @@ func (m *Member) heartbeat() {
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
 	n.Requirements, n.TTL, n.LastBatch = m.registered, delay(m.TTL), m.Last()
+	if m.Names != nil {
+		n.Workflows = m.Names()
+	}
 	sent := time.Now()
 	now, err := m.Store.Register(ctx, n)
 	if errors.Is(err, store.ErrWentBack) {

@@ -96,7 +96,10 @@ func (x *executor) newActivation(h *ownership.Shard, no store.RunNo, number int6
 // introduce gives an expected activation the run's ID and code.
 func (x *executor) introduce(a *activation, run *store.Run) {
 	a.mu.Lock()
-	a.id, a.workflow = run.ID, x.e.cfg.Workflows[run.Workflow]
+	a.id = run.ID
+	if w, own := x.e.cfg.Workflows[run.Workflow]; own {
+		a.workflow = w
+	}
 	a.mu.Unlock()
 	x.memory.Introduce(a, run)
 }

@@ -107,7 +107,8 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 	case !answer.Claimed && run.Status == store.Queued:
 		x.of(shard).claimSoon()
 	case !answer.Claimed:
-	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil || run.Incarnation > 0:
+	case len(start.Items) > 0 || run.Suspect > 0 || start.Fork != nil || run.Incarnation > 0,
+		x.e.code.IsShared(run.Workflow):
 		if a := x.memory.Expect(shard, run.No); a != nil {
 			a.claimed = claimed
 			x.load(a)

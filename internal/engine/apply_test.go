@@ -213,20 +213,20 @@ func TestUnknownWorkflowIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		front := newEngine(t, s, "front", with("own", hears(0)))
-		if err := front.CheckWorkflow(t.Context(), "own"); err != nil {
+		if err := front.Workflows().Check(t.Context(), "own"); err != nil {
 			t.Error(err)
 		}
-		err := front.CheckWorkflow(t.Context(), "theirs")
+		err := front.Workflows().Check(t.Context(), "theirs")
 		if !errors.Is(err, engine.ErrUnknownWorkflow) || !strings.Contains(err.Error(), "known are: none") {
 			t.Errorf("%v; want ErrUnknownWorkflow, and that none is known", err)
 		}
 		stop := serve(t, newEngine(t, s, "node", with("theirs", hears(0)), with("also", hears(0))))
 		synctest.Wait()
 		stop()
-		if err := front.CheckWorkflow(t.Context(), "theirs"); err != nil {
+		if err := front.Workflows().Check(t.Context(), "theirs"); err != nil {
 			t.Error(err)
 		}
-		err = front.CheckWorkflow(t.Context(), "typo")
+		err = front.Workflows().Check(t.Context(), "typo")
 		if !errors.Is(err, engine.ErrUnknownWorkflow) || !strings.Contains(err.Error(), "also, theirs") {
 			t.Errorf("%v; want ErrUnknownWorkflow, and the two that are known", err)
 		}

@@ -214,7 +214,7 @@ func (d *dispatcher) claim() (found bool) {
 func (d *dispatcher) request(in *ownership.Shards, room int) (store.ClaimRequest, readers) {
 	x := d.x
 	req := store.ClaimRequest{
-		Node: x.e.cfg.Node, Boot: x.e.boot, Leases: in.Open(), Workflows: x.workflows, Limit: room,
+		Node: x.e.cfg.Node, Boot: x.e.boot, Leases: in.Open(), Workflows: x.e.code.Executed(), Limit: room,
 	}
 	if x.member != nil {
 		req.Build = x.build()

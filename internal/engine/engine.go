@@ -19,6 +19,7 @@ import (
 	"github.com/stet-run/stet/internal/definition"
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/idle"
+	"github.com/stet-run/stet/internal/library"
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
@@ -41,6 +42,7 @@ type Config struct {
 	WarnValue int             // from this length on a value is logged, once per place; 0: never
 	Payloads  *payload.Policy // of what is stored; nil: nothing is done to values
 	Workflows map[string]Workflow
+	Library   library.Source       // of code beside that of Workflows; nil: there is none
 	Entities  map[string]MakeRules // by the name of the workflow that entities of the kind have
 	Node      string
 	Build     string
@@ -48,8 +50,8 @@ type Config struct {
 	PID       int
 	Log       *slog.Logger
 	Limits    runner.Limits
-	Retention []store.Retention // of the runs of its workflows
-	Sweep     time.Duration     // how long after one pass of sweeping the next one begins
+	Retention func() []store.Retention // of the runs of its workflows; nil: for ever
+	Sweep     time.Duration            // how long after one pass of sweeping the next one begins
 
 	ReloadRate int // suspended runs of former builds that are executed again, per second; 0: none
 
@@ -114,6 +116,7 @@ type Engine struct {
 	lanes     store.Laned              // of base
 	batches   []committer.Numbers      // of the batches of this boot, by lane
 	workflows registry.Workflows
+	code      library.Shelf
 
 	mu      sync.Mutex
 	running bool
@@ -130,11 +133,15 @@ func New(cfg Config, d store.Description) *Engine {
 	base := cfg.Store
 	view := cfg.Payloads.View(base)
 	cfg.Store = view
+	if cfg.Retention == nil {
+		cfg.Retention = func() []store.Retention { return nil }
+	}
 	e := &Engine{
 		base: base, view: view, cfg: cfg, boot: uuid.Must(uuid.NewV7()).String(), slots: d.Slots,
 		large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
-	e.workflows.Store, e.workflows.Has = cfg.Store, func(name string) bool { _, own := cfg.Workflows[name]; return own }
+	e.code.Own, e.code.Source, e.code.Beside = cfg.Workflows, cfg.Library, slices.Collect(maps.Keys(cfg.Entities))
+	e.workflows.Store, e.workflows.Code = cfg.Store, &e.code
 	e.entities.Home, e.entities.Has = e.home, func(kind string) bool { return cfg.Entities[kind] != nil }
 	e.changes = notify.NewChanges(cfg.Store.Changed)
 	e.waiters = notify.New(notify.Config{
@@ -201,13 +208,12 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	for i := range e.batches {
 		e.batches[i].Forget() // with the row of the boot, at the end of an earlier Run
 	}
-	names := make([]string, 0, len(e.cfg.Workflows))
-	for name := range e.cfg.Workflows {
-		names = append(names, name)
+	if _, err := e.code.Look(ctx); err != nil {
+		e.cfg.Log.Error("reading the names of the library; trying again", "error", err)
 	}
 	node := store.Node{
 		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID,
-		Workflows: names, Groups: e.groups(), Replaces: e.cfg.Replaces,
+		Workflows: e.code.Names(), Groups: e.groups(), Replaces: e.cfg.Replaces,
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node, stay)
@@ -215,14 +221,14 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	keeper := &cluster.Keeper{
 		Store: e.cfg.Store, Node: node,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
-		Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
+		Names: e.code.Names, Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
 		Last: func() int64 { return 0 }, WentBack: func(last int64, err error) bool { return e.wentBack(0, last, err) },
 	}
 	if len(e.batches) == 1 { // otherwise each commit asks
 		keeper.Last = e.batches[0].Acknowledged
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
-		x := newExecutor(e, stop, held, e.executed())
+		x := newExecutor(e, stop, held)
 		x.stay = stay
 		x.shards.Take(x.held, c.Leases)
 		x.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
@@ -236,11 +242,6 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 		}()
 		return x.serve()
 	})
-}
-
-// executed returns the names of the workflows and entities that this engine executes.
-func (e *Engine) executed() []string {
-	return slices.AppendSeq(slices.Collect(maps.Keys(e.cfg.Workflows)), maps.Keys(e.cfg.Entities))
 }
 
 // groups returns the groups whose shards this process may own: its own, and that of
@@ -279,12 +280,12 @@ func (e *Engine) Now() store.Time { return e.time.Now() }
 func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	x := newExecutor(e, serving, context.WithoutCancel(ctx), e.executed())
+	x := newExecutor(e, serving, context.WithoutCancel(ctx))
 	x.stay = stay
 	for i, d := range x.dispatchers {
 		x.member = append(x.member, &cluster.Member{
 			Store: d.store, Node: node, Slots: e.slots, Has: func(slot int) bool { return e.lanes.LaneOf(slot) == i },
-			TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll,
+			TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll, Names: e.code.Names, Shared: e.code.Shared,
 			Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},
 			Last: e.batches[i].Acknowledged, WentBack: lane{x, d}.WentBack,
 		})

@@ -39,8 +39,7 @@ func (e *Engine) home(id string) store.Shard {
 // executes reports whether this engine has the code of a workflow or the rules of
 // an entity.
 func (e *Engine) executes(workflow string) bool {
-	_, code := e.cfg.Workflows[workflow]
-	return code || e.cfg.Entities[workflow] != nil
+	return e.code.Has(workflow) || e.cfg.Entities[workflow] != nil
 }
 
 // Tell sends an item to an entity, which is made if it is not there. The item is
@@ -73,5 +72,5 @@ func (x *executor) mayClaim(c *store.Command) bool {
 	case store.IsEntity(c.RunID):
 		return x.e.entities.KindOf(c.RunID) != ""
 	}
-	return len(x.e.cfg.Workflows) > 0
+	return !x.e.code.Empty()
 }

@@ -31,7 +31,6 @@ type executor struct {
 	member    cluster.Members // by lane; nil: this process owns all shards, or none
 	shards    ownership.Set
 	recovery  *Recovery // for OnRecover at the begin; nil: Work.Begin calls it
-	workflows []string
 	groups    []string
 	committer committer.Lanes
 	steps     steps.Env
@@ -46,9 +45,9 @@ type executor struct {
 	suspects    *suspects.Line
 }
 
-func newExecutor(e *Engine, stop, held context.Context, workflows []string) *executor {
+func newExecutor(e *Engine, stop, held context.Context) *executor {
 	x := &executor{
-		e: e, stop: stop, workflows: workflows, groups: e.groups(),
+		e: e, stop: stop, groups: e.groups(),
 		steps: steps.Env{
 			Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads, WarnStep: e.cfg.WarnStep,
 			Observe: e.cfg.Attempt,
@@ -93,7 +92,7 @@ func (x *executor) serve() error {
 	switch {
 	case x.stay != nil:
 		sweeper.Go(func() { x.stay.Watch(x.held, x, x.dispatchers.claims(), x.tidy) })
-	case len(x.e.cfg.Workflows) > 0: // a node without workflows has no retention rules
+	case !x.e.code.Empty(): // a node without workflows has no retention rules
 		for _, s := range x.sweepers() {
 			sweeper.Go(func() { s.Run(x.held, x.stop.Done()) })
 		}
@@ -102,6 +101,7 @@ func (x *executor) serve() error {
 	if x.stay == nil && len(x.e.cfg.Workflows) > 0 {
 		sweeper.Go(x.reloadFormer)
 	}
+	sweeper.Go(func() { x.e.code.Watch(x.held, x.e.cfg.Poll, x.dispatchers.claimSoon, x.log()) })
 	x.dispatchers.run()
 	err := x.shutdown()
 	if closed := x.closed.Load(); closed != nil {

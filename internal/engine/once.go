@@ -28,7 +28,7 @@ func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
 
 // tidy deletes what has outlived its retention.
 func (x *executor) tidy(ctx context.Context) {
-	if len(x.e.cfg.Workflows) > 0 {
+	if !x.e.code.Empty() {
 		for _, s := range x.sweepers() {
 			s.Pass(ctx)
 		}

@@ -289,7 +289,9 @@ func TestRunOnceSweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, memory.New(), "n", with("w", does(func(context.Context) string { return "ok" })),
 			func(cfg *engine.Config) {
-				cfg.Retention = []store.Retention{{Workflow: "w", Status: store.Succeeded, Keep: store.Delay(60_000_000)}}
+				cfg.Retention = func() []store.Retention {
+					return []store.Retention{{Workflow: "w", Status: store.Succeeded, Keep: store.Delay(60_000_000)}}
+				}
 			})
 		start(t, e, "w", "w")
 		once(t, e)

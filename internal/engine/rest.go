@@ -53,6 +53,11 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 
 // execute lets a run go on in its activation.
 func (x *executor) execute(a *activation, s *store.Snapshot) {
+	if x.e.code.IsShared(s.Run.Workflow) && !x.e.code.Fetch(x.held, x.e.cfg.LeaseTTL, x.log(), s, &a.workflow) {
+		a.post(dismissed{})
+		x.reload(a.shard, s.Run.No)
+		return
+	}
 	x.introduce(a, &s.Run)
 	switch limit := x.e.cfg.PoisonLimit; {
 	case limit > 0 && suspects.Suspected(&s.Run):

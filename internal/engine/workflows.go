@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
-
 	"github.com/stet-run/stet/internal/registry"
 	"github.com/stet-run/stet/store"
 )
@@ -11,10 +8,8 @@ import (
 // ErrUnknownWorkflow says that no process has ever registered a workflow of the name.
 var ErrUnknownWorkflow = registry.ErrUnknownWorkflow
 
-// CheckWorkflow is [registry.Workflows.Check].
-func (e *Engine) CheckWorkflow(ctx context.Context, name string) error {
-	return e.workflows.Check(ctx, name)
-}
+// Workflows returns the workflows that this process, or any other, has.
+func (e *Engine) Workflows() *registry.Workflows { return &e.workflows }
 
 // room reports that the inbox of the run to which another one sends is full.
 func (x *executor) room(runID string, it *store.Item) (full, err error) {
@@ -33,9 +28,5 @@ func (x *executor) knows(workflow string) (bool, error) {
 	}
 	ctx, cancel := x.limited(x.held)
 	defer cancel()
-	err := x.e.CheckWorkflow(ctx, workflow)
-	if errors.Is(err, ErrUnknownWorkflow) {
-		return false, nil
-	}
-	return err == nil, err
+	return x.e.workflows.Knows(ctx, workflow)
 }

@@ -114,6 +114,18 @@ type version struct{ ordinary }
 
 func (version) redone(whole bool) bool { return whole }
 
+// edit gives the run another version, whose code was replayed against its history.
+func (version) edit(
+	_ *history, e *store.Entry, q *stored.Request, _ store.Time,
+) (store.Entry, []store.Command, error) {
+	if _, err := stored.DecodeVersion(q.Value); err != nil || q.Failed {
+		return store.Entry{}, nil, refuseTo("%s is the version of a change: it is edited by a move to another one", place(e))
+	}
+	edited := *e
+	edited.Size, edited.Value = 0, q.Value
+	return edited, nil, nil
+}
+
 // publication is an event that the run has published, or a message that it has sent. It
 // takes effect when it is requested.
 type publication struct{ ordinary }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stet-run/stet/internal/entity/scripts"
+	"github.com/stet-run/stet/internal/library"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,7 +21,7 @@ var ErrUnknownWorkflow = errors.New("unknown workflow")
 // concurrent use. Both exported fields are required.
 type Workflows struct {
 	Store store.Store
-	Has   func(name string) bool // reports whether this process has the code
+	Code  *library.Shelf // of this process
 
 	seen sync.Map // those of other processes that the store was found to know
 }
@@ -38,8 +40,11 @@ func (w *Workflows) Check(ctx context.Context, name string) error {
 	for _, known := range d.Workflows {
 		w.seen.Store(known, struct{}{})
 	}
-	if slices.Contains(d.Workflows, name) {
+	if slices.Contains(d.Workflows, name) || w.Code.Shared(ctx, name) {
 		return nil
+	}
+	if there, err := w.inScript(ctx, name); there || err != nil {
+		return err
 	}
 	list := "none"
 	if len(d.Workflows) > 0 {
@@ -49,8 +54,28 @@ func (w *Workflows) Check(ctx context.Context, name string) error {
 		ErrUnknownWorkflow, name, list)
 }
 
+// Knows reports whether Check returns nil.
+func (w *Workflows) Knows(ctx context.Context, name string) (bool, error) {
+	err := w.Check(ctx, name)
+	if errors.Is(err, ErrUnknownWorkflow) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Known reports whether Check knows the workflow without asking the store.
 func (w *Workflows) Known(name string) bool {
 	_, seen := w.seen.Load(name)
-	return seen || w.Has(name)
+	return seen || w.Code.Has(name)
+}
+
+// inScript reports whether a script of the name was deployed, which nodes learn of a little
+// later.
+func (w *Workflows) inScript(ctx context.Context, name string) (bool, error) {
+	id := scripts.ID(name)
+	if store.CheckRunID(id) != nil {
+		return false, nil
+	}
+	page, err := w.Store.List(ctx, store.Filter{IDs: []string{id}, Limit: 1})
+	return len(page.Runs) > 0, err
 }

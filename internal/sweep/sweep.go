@@ -28,7 +28,7 @@ type Sweeper struct {
 	Store interface {
 		Sweep(context.Context, store.SweepRequest) (store.Swept, error)
 	}
-	Rules  []store.Retention
+	Rules  func() []store.Retention
 	Pause  time.Duration        // from the end of one pass to the next
 	Leases func() []store.Lease // of the shards that are held now
 	Log    *slog.Logger
@@ -45,7 +45,7 @@ type Sweeper struct {
 func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 	timer := time.NewTimer(s.Pause)
 	defer timer.Stop()
-	req := store.SweepRequest{Rules: s.Rules}
+	req := store.SweepRequest{Rules: s.Rules()}
 	itemsAt, collectAt := time.Now().Add(itemsEvery), time.Now().Add(collectFirst)
 	for {
 		select {
@@ -95,7 +95,7 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 // Pass sweeps once, items as well. It returns early if ctx ends, or the store returns an
 // error, which it logs.
 func (s *Sweeper) Pass(ctx context.Context) {
-	req := store.SweepRequest{Rules: s.Rules, Items: true, Leases: s.Leases()}
+	req := store.SweepRequest{Rules: s.Rules(), Items: true, Leases: s.Leases()}
 	for {
 		begun := time.Now()
 		swept, err := s.Store.Sweep(ctx, req)

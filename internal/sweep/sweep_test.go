@@ -39,7 +39,7 @@ func run(t *testing.T, s *swept, mine bool, d time.Duration) (collected int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	sweeper := sweep.Sweeper{
-		Store: s, Pause: time.Minute, Log: slog.New(slog.DiscardHandler), Rules: []store.Retention{{}},
+		Store: s, Pause: time.Minute, Log: slog.New(slog.DiscardHandler), Rules: oneRule,
 		Leases:  func() []store.Lease { return []store.Lease{{Epoch: 7}} },
 		Collect: func(context.Context) (int, error) { collected++; return 0, nil },
 		Mine:    func() bool { return mine },
@@ -132,3 +132,5 @@ func TestCollectOnceADay(t *testing.T) {
 		}
 	})
 }
+
+func oneRule() []store.Retention { return []store.Retention{{}} }

@@ -108,7 +108,7 @@ func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...st
 	p := &process{name: fmt.Sprintf("process-%d", w.started.Add(1)), fault: store, ended: make(chan error, 1)}
 	var err error
 	p.Engine, err = stet.New(context.Background(), stet.Config{
-		Store: p.fault, Payloads: payloads, Workflows: workflows, Around: w.around,
+		Store: p.fault, Payloads: payloads, Workflows: workflows, Library: lists{}, Around: w.around,
 		Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler),
 		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParked: 4, ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
 	})
@@ -238,7 +238,7 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 
 // repeated are the steps of the scenarios that are executed several times undisturbed: they
 // are retried, or their run continues as new.
-var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve"}
+var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve", "-scripted bound"}
 
 // features runs each scenario undisturbed, ten times each, all at once.
 func features(t *testing.T, open Open) {

@@ -44,7 +44,7 @@ func once(t *testing.T, open Open) {
 	call := func() time.Time {
 		calls++
 		e, err := stet.New(ctx, stet.Config{
-			Store: w.open(), Payloads: payloads, Workflows: workflows, Around: w.around,
+			Store: w.open(), Payloads: payloads, Workflows: workflows, Library: lists{}, Around: w.around,
 			Node: fmt.Sprint("call-", calls), Build: "1", Logger: slog.New(slog.DiscardHandler),
 			LeaseTTL: longLease, Poll: poll, MaxParked: 4, ParkFor: 20 * time.Millisecond,
 		})

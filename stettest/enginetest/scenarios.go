@@ -344,6 +344,7 @@ var scenarios = append(entityScenarios, []scenario{
 			return err
 		},
 	},
+	{name: "scripted", want: "a wait b, c", workflows: scripted},
 	{
 		name: "undone", want: "error no van",
 		workflows: func(*stet.Engine) []stet.Definition {

@@ -1,0 +1,260 @@
+package script_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/script"
+	"github.com/stet-run/stet/stettest"
+	"github.com/stet-run/stet/store"
+)
+
+// ref is the workflow of a script.
+func ref(name string) *stet.Workflow[json.RawMessage, json.RawMessage] {
+	return stet.Ref[json.RawMessage, json.RawMessage](name)
+}
+
+func open(t testing.TB) *script.Library {
+	t.Helper()
+	lib, err := script.Open(script.Config{Tasks: tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lib
+}
+
+func plain(body string) string { return "async function workflow(input) {" + body + "}" }
+
+func deploy(ctx context.Context, t testing.TB, e *stet.Engine, name, body string) int {
+	t.Helper()
+	source := plain(body) // the bundler sleeps in a goroutine of its own
+	n, err := script.Deploy(ctx, e, name, stet.ScriptCode{Code: source}, stet.Act{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func want(t testing.TB, ctx context.Context, r *stet.Run[json.RawMessage], out string) {
+	t.Helper()
+	if got, err := r.Wait(ctx); err != nil || string(got) != out {
+		t.Errorf("run %s: expected %s, got %s, %v", r.ID(), out, got, err)
+	}
+}
+
+func begin(
+	t testing.TB, ctx context.Context, e *stet.Engine, name string, opts ...stet.StartOption,
+) *stet.Run[json.RawMessage] {
+	t.Helper()
+	r, err := ref(name).Start(ctx, e, json.RawMessage("null"), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// goOn lets a run go on that waits for the message.
+func goOn(t testing.TB, ctx context.Context, e *stet.Engine, r *stet.Run[json.RawMessage]) {
+	t.Helper()
+	if err := stet.Message[bool]("go").Send(ctx, e, r.ID(), true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVersions (S15, S16): the same content is the same number; a run is bound to the version
+// that is current when it begins, or to that of its header, by one entry and no commit.
+func TestVersions(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		scripts := stet.ScriptsOf(e)
+		one := deploy(ctx, t, e, "s", `await Signal.next("go"); return 1`)
+		r1 := begin(t, ctx, e, "s")
+		env.Settle()
+		two := deploy(ctx, t, e, "s", `await Signal.next("go"); return 2`)
+		again := deploy(ctx, t, e, "s", `await Signal.next("go"); return 1`)
+		if current, err := scripts.Current(ctx, "s"); one != 1 || two != 2 || again != 1 || current != 1 || err != nil {
+			t.Errorf("versions %d, %d, %d; current %d, %v", one, two, again, current, err)
+		}
+		if err := scripts.Use(ctx, "s", 2, stet.Act{Why: "back"}); err != nil {
+			t.Fatal(err)
+		}
+		r2, rh := begin(t, ctx, e, "s"), begin(t, ctx, e, "s", stet.Headers{"script.s": "1"})
+		env.Settle()
+		for r, bound := range map[*stet.Run[json.RawMessage]]int{r1: 1, r2: 2, rh: 1} {
+			if n, err := scripts.BoundTo(ctx, r.ID()); n != bound || err != nil {
+				t.Errorf("run %s is bound to %d, expected %d, %v", r.ID(), n, bound, err)
+			}
+			goOn(t, ctx, e, r)
+			want(t, ctx, r, fmt.Sprint(bound))
+		}
+		if err := scripts.Use(ctx, "s", 7, stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
+			t.Errorf("use of no version: %v", err)
+		}
+		if _, err := scripts.Deploy(ctx, "stet.x", stet.ScriptCode{Code: "1"}, stet.Act{}); !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("a name of the engine's own: %v", err)
+		}
+		if _, err := script.Deploy(ctx, e, "s", stet.ScriptCode{Code: "("}, stet.Act{}); !errors.Is(err, script.ErrSource) {
+			t.Errorf("a wrong source: %v", err)
+		}
+	})
+}
+
+// TestABoundRunKeepsItsVersion (S17): through eviction, another process, deploys, fork and
+// rewind; a rewind to "/" and a continue-as-new take the current one.
+func TestABoundRunKeepsItsVersion(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		body := func(n int) string {
+			return fmt.Sprintf(`const a = await Task.run("echo", %d); await Signal.next("go"); return [a, %d]`, n, n)
+		}
+		deploy(ctx, t, e, "s", body(1))
+		begin(t, ctx, e, "s", stet.ID("r"))
+		env.Settle()
+		deploy(ctx, t, e, "s", body(2))
+		if _, err := e.Runs().Pause(ctx, "r", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		fork, err := e.Runs().Fork(ctx, "r", "echo/step", stet.Act{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Runs().Rewind(ctx, "r", "echo/step", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Runs().Resume(ctx, "r", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*stet.Run[json.RawMessage]{ref("s").Handle(e, "r"), ref("s").Handle(e, fork)} {
+			goOn(t, ctx, e, r)
+			want(t, ctx, r, "[1,1]")
+		}
+		if _, err := e.Runs().Rewind(ctx, "r", "/", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, ctx, ref("s").Handle(e, "r"), "[2,2]") // the message has returned
+
+		deploy(ctx, t, e, "c", `if (input) return "old"; await Signal.next("go"); Run.continueAsNew(true)`)
+		c := begin(t, ctx, e, "c")
+		env.Settle()
+		deploy(ctx, t, e, "c", `return "new"`)
+		goOn(t, ctx, e, c)
+		want(t, ctx, c, `"new"`)
+	})
+}
+
+// TestNamesAreLearned (S18): a node learns names while it works; while there is no version
+// the run stays as it is, and then goes on.
+func TestNamesAreLearned(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		if _, err := ref("late").Start(ctx, e, nil); !errors.Is(err, stet.ErrUnknownWorkflow) {
+			t.Errorf("a start of nothing: %v", err)
+		}
+		deploy(ctx, t, e, "late", `return 1`)
+		want(t, ctx, begin(t, ctx, e, "late"), "1")
+		if err := stet.ScriptsOf(e).Remove(ctx, "late", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		r := begin(t, ctx, e, "late", stet.ID("waits"))
+		time.Sleep(time.Minute)
+		info, err := e.Runs().Info(ctx, "waits")
+		if err != nil || info.Status != store.Running && info.Status != store.Queued {
+			t.Errorf("a run without a version: %+v, %v", info, err)
+		}
+		deploy(ctx, t, e, "late", `return 2`)
+		want(t, ctx, r, "2")
+	})
+}
+
+// TestCollect (S19): only versions go that are not current and that no run is bound to.
+func TestCollect(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		scripts := stet.ScriptsOf(e)
+		for i := range 4 {
+			deploy(ctx, t, e, "s", fmt.Sprintf(`await Signal.next("go"); return %d`, i+1))
+			if i == 1 {
+				begin(t, ctx, e, "s", stet.ID("two"))
+				env.Settle()
+			}
+		}
+		if gone, err := scripts.Collect(ctx, "s", stet.Act{}); len(gone) != 0 || err != nil {
+			t.Errorf("a version that was current a moment ago was deleted: %v, %v", gone, err)
+		}
+		time.Sleep(time.Hour)
+		if gone, err := scripts.Collect(ctx, "s", stet.Act{}); fmt.Sprint(gone) != "[1 3]" || err != nil {
+			t.Errorf("expected 1 and 3 to be deleted, found %v, %v", gone, err)
+		}
+		r := ref("s").Handle(e, "two")
+		goOn(t, ctx, e, r)
+		want(t, ctx, r, "2")
+		if n := deploy(ctx, t, e, "s", "return 5"); n != 5 {
+			t.Errorf("a number was given twice: %d", n)
+		}
+	})
+}
+
+// TestMove (S20): a run is moved to a version that its history fits, and refused for others.
+func TestMove(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		scripts := stet.ScriptsOf(e)
+		deploy(ctx, t, e, "s", `await Task.run("echo", 1); await Signal.next("go"); return "one"`)
+		r := begin(t, ctx, e, "s", stet.ID("r"))
+		env.Settle()
+		deploy(ctx, t, e, "s", `await Task.run("add", [1, 2]); await Signal.next("go"); return "two"`)
+		deploy(ctx, t, e, "s", `await Task.run("echo", 1); await Signal.next("go"); return "three"`)
+		var broken *stet.ReplayError
+		if err := scripts.Move(ctx, "r", 2, stet.Act{}); !errors.As(err, &broken) || broken.Location != "echo/step" {
+			t.Errorf("a move to what does not fit: %v", err)
+		}
+		if err := scripts.Move(ctx, "r", 9, stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
+			t.Errorf("a move to no version: %v", err)
+		}
+		if n, err := scripts.BoundTo(ctx, "r"); n != 1 || err != nil {
+			t.Errorf("a refused move has bound it to %d, %v", n, err)
+		}
+		if err := scripts.Move(ctx, "r", 3, stet.Act{Why: "law"}); err != nil {
+			t.Fatal(err)
+		}
+		audit, err := e.Runs().Audit(ctx, "r")
+		if err != nil || len(audit) == 0 || audit[len(audit)-2].Why != "law" {
+			t.Errorf("the audit: %+v, %v", audit, err)
+		}
+		goOn(t, ctx, e, r)
+		want(t, ctx, r, `"three"`)
+		if err := scripts.Move(ctx, "r", 1, stet.Act{}); !errors.Is(err, stet.ErrRefused) {
+			t.Errorf("a move of a run that has ended: %v", err)
+		}
+	})
+}
+
+// TestCheck (S21): runs are replayed against their own versions, or a candidate.
+func TestCheck(t *testing.T) {
+	lib := open(t)
+	stettest.Run(t, stet.Config{Library: lib}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		for i := range 3 {
+			deploy(ctx, t, e, "s", fmt.Sprintf(`await Task.run("echo", 1); await Signal.next("go"); return %d`, i))
+			begin(t, ctx, e, "s")
+			env.Settle()
+		}
+		report, err := e.Check(ctx, stet.CheckQuery{})
+		if err != nil || report.Replayed != 3 || len(report.Breaks) != 0 {
+			t.Errorf("against their own: %+v, %v", report, err)
+		}
+		candidate, err := lib.Candidate("s", plain(`await Task.run("add", [1])`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err = e.Check(ctx, stet.CheckQuery{Definition: candidate})
+		if err != nil || report.Replayed != 3 || len(report.Breaks) != 3 {
+			t.Errorf("against a candidate: %+v, %v", report, err)
+		}
+	})
+}
