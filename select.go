@@ -60,7 +60,7 @@ func AfterDelay(name string, d time.Duration) Case {
 func AtTime(name string, t time.Time) Case {
 	return Case{build: func(ctx Context) (runner.Case, error) {
 		call := runner.Call{Name: name, Shield: ctx.shield}
-		return runner.Case{Timer: &runner.Timer{Call: call, At: store.TimeOf(t)}}, nil
+		return runner.Case{Timer: &runner.Timer{Call: call, At: store.NotBefore(t)}}, nil
 	}}
 }
 

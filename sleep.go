@@ -26,5 +26,5 @@ func Sleep(ctx Context, name string, d time.Duration) error {
 
 // SleepUntil waits until t. A time that is past is over at once.
 func SleepUntil(ctx Context, name string, t time.Time) error {
-	return ctx.branch.SleepUntil(ctx.call(name, ""), store.TimeOf(t))
+	return ctx.branch.SleepUntil(ctx.call(name, ""), store.NotBefore(t))
 }

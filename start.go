@@ -370,7 +370,7 @@ func (e *Engine) startCommand(ctx context.Context, workflow string, input any, o
 	start := &store.Start{
 		ID: o.id, Workflow: workflow, Input: data,
 		Shard: store.Shard{Group: store.DefaultGroup, Slot: e.inner.Slot(o.id)},
-		At:    store.TimeOf(o.at), After: store.Delay(o.after.Microseconds()),
+		At:    store.NotBefore(o.at), After: store.Delay(store.Time(0).Add(o.after)), // no shorter
 		Tags: o.tags,
 	}
 	if start.Headers, err = withPolicy(o.headers, o.policy); err != nil {

@@ -44,8 +44,23 @@ func (t Time) Time() time.Time {
 
 func (t Time) within() Time { return min(max(t, earliest), latest) }
 
-// Add returns t+d, with d truncated to microseconds, within the years of [Time].
-func (t Time) Add(d time.Duration) Time { return (t.within() + Time(d/time.Microsecond)).within() }
+// Add returns t+d, with d rounded up to microseconds, within the years of [Time]: what is to last
+// for d lasts no less.
+func (t Time) Add(d time.Duration) Time {
+	whole := Time(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		whole++
+	}
+	return (t.within() + whole).within()
+}
+
+// NotBefore is TimeOf with t rounded up to microseconds: what waits for it waits for t.
+func NotBefore(t time.Time) Time {
+	if up := TimeOf(t); up != 0 && up < latest && up.Time().Before(t) {
+		return up + 1
+	}
+	return TimeOf(t)
+}
 
 // Sub returns t-u; the longest or the shortest Duration if it is longer or shorter than
 // that. Use min before you add to it.

@@ -17,4 +17,4 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 )
 
-require golang.org/x/sys v0.47.0 // indirect
+require golang.org/x/sys v0.47.0

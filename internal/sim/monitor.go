@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stet-run/stet/internal/sim/plan"
 	"github.com/stet-run/stet/internal/sim/wire"
 	"github.com/stet-run/stet/store"
 )
@@ -26,6 +27,7 @@ type monitor struct {
 	numbers map[string]store.RunNo
 	holders map[store.Shard]holder
 	pruned  map[store.RunNo]bool
+	begins  map[string]store.RunNo // runs, when they were started
 }
 
 type call struct {
@@ -64,6 +66,7 @@ func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
 		holders: map[store.Shard]holder{}, pruned: map[store.RunNo]bool{},
+		begins: map[string]store.RunNo{},
 	}
 }
 
@@ -224,10 +227,27 @@ func (m *monitor) sent(by store.RunNo, commands []store.Command, answers []store
 		m.ends.sent(&commands[i], m.ids)
 		if c := commands[i].Start; c != nil && i < len(answers) {
 			m.ids[answers[i].Run.No] = answers[i].Run.ID
+			m.first(answers[i])
 			m.ends.started(by, c, answers[i])
 			m.plans.started(c, answers[i])
 		}
 	}
+}
+
+// first takes the answer to a start. A start that is repeated after its run was deleted starts
+// another one.
+func (m *monitor) first(a store.Answer) {
+	if a.Outcome != store.Applied || a.Repeated {
+		return
+	}
+	if was, ok := m.begins[a.Run.ID]; ok && was != a.Run.No {
+		if !m.acted(a.Run.ID, plan.Delete) && m.plan.Sweep == 0 {
+			m.violated("17: %s is started as run %d, and was as run %d", a.Run.ID, a.Run.No, was)
+		}
+		m.count("started again after its deletion")
+		m.rewound(a.Run.ID)
+	}
+	m.begins[a.Run.ID] = a.Run.No
 }
 
 // executed finds which execution of a body has given a value.
@@ -260,6 +280,9 @@ func (m *monitor) turn(t *store.Turn) {
 		}
 	}
 	for _, e := range t.Entries {
+		if e.Kind == store.KindEvent && e.State == store.Open {
+			m.waits[m.ids[t.Run]] = m.now()
+		}
 		if e.Kind != store.KindStep || e.State != store.Done {
 			continue
 		}

@@ -42,6 +42,7 @@ type oracle struct {
 	plans    *schedules
 	when     map[int]span             // of acts
 	asked    map[string]time.Duration // when the start of a run was
+	waits    map[string]time.Duration // when a run began to wait for an event, the last time
 }
 
 // span is when something began and ended.
@@ -69,7 +70,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 	}
 	o.atRest = map[string]bool{}
 	o.items = &items{o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}}
-	o.when, o.asked = map[int]span{}, map[string]time.Duration{}
+	o.when, o.asked, o.waits = map[int]span{}, map[string]time.Duration{}, map[string]time.Duration{}
 	o.limits = newLimits(o)
 	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
 	o.plans = &schedules{
@@ -84,7 +85,7 @@ func (o *oracle) count(situation string) { o.reached[situation]++ }
 
 // violated says that a promise was broken.
 func (o *oracle) violated(format string, args ...any) {
-	if v := fmt.Sprintf(format, args...); !slices.Contains(o.violations, v) {
+	if v := fmt.Sprintf("%.2000s", fmt.Sprintf(format, args...)); !slices.Contains(o.violations, v) {
 		o.violations = append(o.violations, v)
 	}
 }
@@ -435,6 +436,8 @@ func (o *oracle) inVain() {
 			continue
 		} else if d == nil || d.Status != "succeeded" || o.changed[r.ID] {
 			return
+		} else if o.when[o.plan.Acts[i].No].begun < o.waits[r.ID] {
+			return // it was published before the run came to wait
 		} else if slices.Contains(d.Lines, plan.Line(op.Name, plan.TimedOut)) {
 			timedOut++
 		}

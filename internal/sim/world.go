@@ -295,8 +295,10 @@ func (w *world) heal() {
 	w.Logf("the world is healed")
 	w.healed = true
 	w.away, w.clients = 0, fate{}
+	w.store.Continue()
 	for _, n := range w.nodes {
 		n.fate = fate{}
+		n.machine.Continue()
 		n.machine.Drift(n.rate())
 	}
 	build := 0

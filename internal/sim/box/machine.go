@@ -26,14 +26,17 @@ type Machine struct {
 	dead    bool
 	code    int // with which it ended by itself
 	paused  time.Duration
+	held    bool // it was to go on while it was paused
 
 	// The clock shows clock at clockAt, and goes on at rate.
 	clock, clockAt time.Duration
 	rate           float64
 	day            time.Duration // by how much its clock of the day is ahead
 
-	resume chan bool // true: die
-	waits  chan struct{}
+	// The machine executes on a coroutine: next lets it go on, and yields gives the world back.
+	next   func() (struct{}, bool)
+	yields func(struct{}) bool
+	ends   bool // when it goes on, it is to die
 
 	// What it waits for, while it waits: a message, or the event of this number.
 	waiting bool
@@ -61,8 +64,8 @@ func (m *Machine) Kill() {
 	}
 	m.dead, m.code = true, -1
 	if m.begun {
-		m.resume <- true
-		<-m.waits
+		m.ends = true
+		m.next()
 	}
 }
 
@@ -72,6 +75,13 @@ func (m *Machine) KillWithin(n int64) { m.dieAt = m.calls + n }
 
 // Pause lets the machine execute nothing for d. Its clock goes on.
 func (m *Machine) Pause(d time.Duration) { m.paused = max(m.paused, m.w.now+d) }
+
+// Continue ends a pause.
+func (m *Machine) Continue() {
+	if m.paused = 0; m.held {
+		m.w.After(0, m.wake)
+	}
+}
 
 // Jump sets the machine's clock of the day ahead, or back. Its steady clock goes on.
 func (m *Machine) Jump(by time.Duration) { m.day += by }
@@ -108,10 +118,10 @@ func (m *Machine) wake() {
 	switch {
 	case m.dead || !m.waiting:
 	case m.paused > m.w.now:
+		m.held = true
 		m.w.After(m.paused-m.w.now, m.wake)
 	default:
-		m.waiting = false
-		m.resume <- false
+		m.waiting, m.held = false, false
 		m.step()
 	}
 }
@@ -119,11 +129,11 @@ func (m *Machine) wake() {
 // step lets the machine execute until it waits or ends.
 func (m *Machine) step() {
 	m.w.running = m
-	<-m.waits
+	m.next()
 	m.w.running = nil
 }
 
-// execute is the goroutine of the machine.
+// execute is what the coroutine of the machine does.
 func (m *Machine) execute(args []string) {
 	err := m.program.run(context.WithValue(context.Background(), machineKey{}, m), m, args)
 	exit := new(sys.ExitError)
@@ -144,7 +154,6 @@ func (m *Machine) execute(args []string) {
 			m.w.err = fmt.Errorf("machine %s: exit code %d", m.Name, m.code)
 		}
 	}
-	m.waits <- struct{}{}
 }
 
 const killed = 137

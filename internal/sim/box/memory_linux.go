@@ -1,22 +1,51 @@
+//go:build amd64 || arm64
+
 package box
 
 import (
 	"context"
-	"syscall"
+	"fmt"
 
 	"github.com/tetratelabs/wazero/experimental"
+	"golang.org/x/sys/unix"
 )
 
-// memory is the memory of a machine: a reserved span of addresses, of which the first bytes are in
-// use. It grows without being copied, and goes back to the system when the machine ends.
-type memory struct{ span []byte }
+// image is a file with the first bytes of the memory of each machine of a program. Machines map it
+// and copy what they change, page by page: the data of a program is several megabytes, of which a
+// machine changes little.
+type image struct{ fd int }
 
-// withMemory lets the machines that are begun with the context have such memory.
-func withMemory(ctx context.Context) context.Context {
+// prepare takes the data out of a program, into an image.
+func prepare(wasm []byte) (module []byte, begin *image, err error) {
+	module, at, data, err := split(wasm)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd, err := unix.MemfdCreate("stet-simulation", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, fmt.Errorf("a file in memory: %w", err)
+	}
+	begin = &image{fd}
+	for done := 0; done < len(data); {
+		n, err := unix.Pwrite(fd, data[done:], int64(at+done))
+		if err != nil {
+			return nil, nil, fmt.Errorf("write a file in memory: %w", err)
+		}
+		done += n
+	}
+	// What is behind the data are zeros, which take no room before they are used.
+	return module, begin, unix.Ftruncate(fd, mostPages<<16)
+}
+
+func (i *image) close() error { return unix.Close(i.fd) }
+
+// with lets the machines that are begun with the context have memory that begins with the image: a
+// span of addresses, of which the first bytes are in use. It grows without being copied, and goes
+// back to the system when the machine ends.
+func (i *image) with(ctx context.Context) context.Context {
 	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(
 		func(_, most uint64) experimental.LinearMemory {
-			span, err := syscall.Mmap(-1, 0, int(most), syscall.PROT_READ|syscall.PROT_WRITE,
-				syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+			span, err := unix.Mmap(i.fd, 0, int(most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 			if err != nil {
 				panic(err)
 			}
@@ -24,6 +53,9 @@ func withMemory(ctx context.Context) context.Context {
 		},
 	))
 }
+
+// memory is the memory of a machine.
+type memory struct{ span []byte }
 
 // Reallocate implements experimental.LinearMemory.
 func (m *memory) Reallocate(size uint64) []byte {
@@ -35,7 +67,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 
 // Free implements experimental.LinearMemory.
 func (m *memory) Free() {
-	if err := syscall.Munmap(m.span); err != nil {
+	if err := unix.Munmap(m.span); err != nil {
 		panic(err)
 	}
 	m.span = nil

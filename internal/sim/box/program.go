@@ -18,6 +18,7 @@ import (
 type Program struct {
 	runtime wazero.Runtime
 	module  wazero.CompiledModule
+	image   *image // of the memory of a machine at its begin
 	env     [][2]string
 
 	// Store is the program of the store's machine on a disk; nil: there is none.
@@ -30,11 +31,13 @@ func Compile(ctx context.Context, wasm []byte, cache string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wasm, err = join(wasm); err != nil {
+	wasm, begin, err := prepare(wasm)
+	if err != nil {
 		return nil, err
 	}
 	cfg := wazero.NewRuntimeConfig().WithCompilationCache(kept).WithMemoryLimitPages(mostPages)
-	p := &Program{runtime: wazero.NewRuntimeWithConfig(ctx, cfg)}
+	p := &Program{runtime: wazero.NewRuntimeWithConfig(ctx, cfg), image: begin}
+	p.env = [][2]string{{"GOGC", "400"}} // machines are small, and live for a second
 	wasi := p.runtime.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)
 	i32, i64 := api.ValueTypeI32, api.ValueTypeI64
@@ -79,7 +82,7 @@ func (p *Program) WithEnv(name, value string) *Program {
 
 // Close releases the program.
 func (p *Program) Close() error {
-	err := p.runtime.Close(context.Background())
+	err := errors.Join(p.runtime.Close(context.Background()), p.image.close())
 	if p.Store != nil {
 		err = errors.Join(err, p.Store.Close())
 	}
@@ -95,7 +98,7 @@ func (p *Program) run(ctx context.Context, m *Machine, args []string) error {
 	for _, v := range p.env {
 		cfg = cfg.WithEnv(v[0], v[1])
 	}
-	module, err := p.runtime.InstantiateModule(withMemory(ctx), p.module, cfg)
+	module, err := p.runtime.InstantiateModule(p.image.with(ctx), p.module, cfg)
 	if module != nil {
 		_ = module.Close(ctx)
 	}
@@ -203,8 +206,7 @@ func (m *Machine) wait(limit time.Duration, reads bool) {
 			}
 		})
 	}
-	m.waits <- struct{}{}
-	if <-m.resume {
+	if m.yields(struct{}{}); m.ends {
 		panic(sys.NewExitError(killed))
 	}
 }

@@ -11,11 +11,33 @@ var errSegments = errors.New("the program's data is not as expected")
 // a machine evaluates and copies each of its segments; the Go linker makes thousands of them,
 // because it leaves zeros out.
 func join(wasm []byte) ([]byte, error) {
+	out, _, _, err := change(wasm, func(at int, data []byte) []byte {
+		body := appendVarint([]byte{1, 0, constant}, int64(at))
+		body = binary.AppendUvarint(append(body, end), uint64(len(data)))
+		return append(body, data...)
+	})
+	return out, err
+}
+
+// split returns a program without its data, and the data, which belongs at that address.
+func split(wasm []byte) (out []byte, at int, data []byte, err error) {
+	return change(wasm, func(int, []byte) []byte { return nil })
+}
+
+// Parts of a segment that is copied to an address when a machine begins.
+const (
+	constant = 0x41
+	end      = 0x0b
+)
+
+// change replaces the section with a program's data by one with such a body. Without a body there is
+// none.
+func change(wasm []byte, by func(at int, data []byte) []byte) (out []byte, at int, data []byte, err error) {
 	const magic, dataCount, dataSection = 8, 12, 11
 	if len(wasm) < magic {
-		return nil, errSegments
+		return nil, 0, nil, errSegments
 	}
-	out := append([]byte(nil), wasm[:magic]...)
+	out = append([]byte(nil), wasm[:magic]...)
 	r := reader{b: wasm[magic:]}
 	for len(r.b) > 0 && !r.bad {
 		id := r.bytes(1)
@@ -25,11 +47,15 @@ func join(wasm []byte) ([]byte, error) {
 		}
 		switch id[0] {
 		case dataCount:
-			body = []byte{1}
+			if body = []byte{1}; by(0, nil) == nil {
+				continue
+			}
 		case dataSection:
-			var err error
-			if body, err = joined(body); err != nil {
-				return nil, err
+			if at, data, err = joined(body); err != nil {
+				return nil, 0, nil, err
+			}
+			if body = by(at, data); body == nil {
+				continue
 			}
 		}
 		out = append(out, id[0])
@@ -37,14 +63,14 @@ func join(wasm []byte) ([]byte, error) {
 		out = append(out, body...)
 	}
 	if r.bad {
-		return nil, errSegments
+		return nil, 0, nil, errSegments
 	}
-	return out, nil
+	return out, at, data, nil
 }
 
-// joined returns the body of a section of data with one segment.
-func joined(body []byte) ([]byte, error) {
-	const constant, end, furthest = 0x41, 0x0b, 1 << 28
+// joined returns the data of a section with all its segments, and its address.
+func joined(body []byte) (int, []byte, error) {
+	const furthest = 1 << 28
 	type segment struct {
 		at   int
 		init []byte
@@ -57,21 +83,19 @@ func joined(body []byte) ([]byte, error) {
 		at := int(uint32(r.varint()))
 		ends, init := r.bytes(1), r.bytes(int(r.uvarint()))
 		if active[0] != 0 || op[0] != constant || ends[0] != end || at > furthest {
-			return nil, errSegments
+			return 0, nil, errSegments
 		}
 		all = append(all, segment{at, init})
 		first, last = min(first, at), max(last, at+len(init))
 	}
 	if r.bad || len(all) == 0 {
-		return nil, errSegments
+		return 0, nil, errSegments
 	}
 	data := make([]byte, last-first)
 	for _, s := range all {
 		copy(data[s.at-first:], s.init) // a later segment hides a former one
 	}
-	out := appendVarint([]byte{1, 0, constant}, int64(first))
-	out = binary.AppendUvarint(append(out, end), uint64(len(data)))
-	return append(out, data...), nil
+	return first, data, nil
 }
 
 // reader takes parts of a program's text.

@@ -10,6 +10,7 @@ package box
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -122,7 +123,6 @@ func (w *World) Begin(name string, args ...string) *Machine {
 func (w *World) BeginOn(d *Disk, p *Program, name string, args ...string) *Machine {
 	m := &Machine{
 		ID: len(w.machines), Name: name, w: w, program: p, disk: d, rate: 1, clockAt: w.now, clock: w.now,
-		resume: make(chan bool), waits: make(chan struct{}),
 	}
 	w.machines = append(w.machines, m)
 	if d != nil {
@@ -135,7 +135,10 @@ func (w *World) BeginOn(d *Disk, p *Program, name string, args ...string) *Machi
 			return
 		}
 		m.begun = true
-		go m.execute(args)
+		m.next, _ = iter.Pull(func(yields func(struct{}) bool) {
+			m.yields = yields
+			m.execute(args)
+		})
 		m.step()
 	})
 	return m

@@ -120,16 +120,20 @@ func use() error {
 			return err
 		}))
 	}
-	acting.Wait()
-	for _, s := range c.plan.Schedules { // an act may have resumed it since
-		err := c.insist(ctx, func(ctx context.Context) error {
-			return c.Schedules().Pause(ctx, s.Name, stet.Act{Why: "the very end"})
-		})
-		if err != nil {
-			fmt.Println("pause the schedule:", err)
+	acted := make(chan struct{})
+	go func() {
+		acting.Wait()
+		for _, s := range c.plan.Schedules { // an act may have resumed it since
+			err := c.insist(ctx, func(ctx context.Context) error {
+				return c.Schedules().Pause(ctx, s.Name, stet.Act{Why: "the very end"})
+			})
+			if err != nil {
+				fmt.Println("pause the schedule:", err)
+			}
 		}
-	}
-	if err := c.settle(ctx); err != nil {
+		close(acted)
+	}()
+	if err := c.settle(ctx, acted); err != nil {
 		return err
 	}
 	return c.dump(ctx)
@@ -343,16 +347,22 @@ func (c *client) resolve(ctx context.Context) {
 	}
 }
 
-// settle waits until no run lives. It lets runs go on that an operator has paused or a fault
-// has stalled, which is what an operator would do.
-func (c *client) settle(ctx context.Context) error {
+// settle waits until all acts are done and no run lives. It lets runs go on that an operator has
+// paused or a fault has stalled, which is what an operator would do: an update waits for that.
+func (c *client) settle(ctx context.Context, acted <-chan struct{}) error {
 	deadline := time.Now().Add(10 * time.Minute)
 	for {
+		done := false
+		select {
+		case <-acted:
+			done = true
+		default:
+		}
 		live, err := c.live(ctx)
 		switch {
 		case err != nil:
 			return err
-		case len(live) == 0:
+		case len(live) == 0 && done:
 			tell(plan.Note{Kind: plan.Settled})
 			return nil
 		case time.Now().After(deadline):
@@ -419,7 +429,11 @@ func (c *client) dump(ctx context.Context) error {
 	})
 	for _, r := range all {
 		d := &plan.Dump{ID: r.ID, No: int64(r.Number), Status: r.Status.String(), Reason: fmt.Sprint(r.Reason)}
-		err = errors.Join(err, c.insist(ctx, func(ctx context.Context) error { return c.fill(ctx, d) }))
+		filled := c.insist(ctx, func(ctx context.Context) error { return c.fill(ctx, d) })
+		if errors.Is(filled, stet.ErrNotFound) {
+			continue // it was deleted meanwhile
+		}
+		err = errors.Join(err, filled)
 		tell(plan.Note{Kind: plan.Found, Run: r.ID, Dump: d})
 	}
 	for _, s := range c.plan.Schedules {

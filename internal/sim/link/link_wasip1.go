@@ -2,6 +2,7 @@
 package link
 
 import (
+	"bufio"
 	"encoding/binary"
 	"io"
 	"os"
@@ -22,13 +23,16 @@ func Send(to int, kind byte, call uint32, body []byte) {
 // Note reports to the world, at once.
 func Note(b []byte) { note(unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))) }
 
+// in takes several messages at once.
+var in = bufio.NewReaderSize(os.Stdin, 1<<16)
+
 // Receive waits for the next message.
 func Receive() (from int, kind byte, call uint32, body []byte, err error) {
 	var head [13]byte
-	if _, err := io.ReadFull(os.Stdin, head[:]); err != nil {
+	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return 0, 0, 0, nil, err
 	}
 	body = make([]byte, binary.LittleEndian.Uint32(head[0:]))
-	_, err = io.ReadFull(os.Stdin, body)
+	_, err = io.ReadFull(in, body)
 	return int(binary.LittleEndian.Uint32(head[4:])), head[12], binary.LittleEndian.Uint32(head[8:]), body, err
 }
