@@ -20,6 +20,28 @@ type Node struct {
 	Host      string    `json:"host"`
 	PID       int       `json:"pid"`
 	Seen      time.Time `json:"seen"`
+	Boot      string    `json:"boot"` // another one for each life of the process
+	LeaseMS   int64     `json:"lease_ms,omitempty"`
+	Draining  bool      `json:"draining,omitempty"`
+}
+
+// Lease is a node's right to write for the runs of a shard.
+type Lease struct {
+	Group string    `json:"group"`
+	Slot  int       `json:"slot"`
+	Node  string    `json:"node"`
+	Boot  string    `json:"boot"`
+	Until time.Time `json:"until"`
+}
+
+// LeasesOf returns the forms of the leases, by shard.
+func LeasesOf(d *stet.NodesInfo) []Lease {
+	leases := make([]Lease, len(d.Leases))
+	for i := range d.Leases {
+		l := &d.Leases[i]
+		leases[i] = Lease{l.Shard.Group, l.Shard.Slot, l.Node, l.Boot, l.Until.Time()}
+	}
+	return leases
 }
 
 // NodesOf returns the forms of the nodes, by name.
@@ -31,6 +53,7 @@ func NodesOf(d *stet.NodesInfo) []Node {
 			Node: n.ID, State: NodeState(d, n), Build: n.Build, Groups: n.Groups,
 			Workflows: slices.Sorted(slices.Values(n.Workflows)),
 			Host:      n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
+			Boot: n.Boot, LeaseMS: (time.Duration(n.TTL) * time.Microsecond).Milliseconds(), Draining: n.Draining,
 		}
 		for j := range d.Leases {
 			if holds(d, n, &d.Leases[j]) {
@@ -67,4 +90,25 @@ func NodeState(d *stet.NodesInfo, n *store.Node) string {
 type Nodes struct {
 	Nodes []Node    `json:"nodes"`
 	Now   time.Time `json:"now"` // by the store's clock
+	Slots int       `json:"slots"`
+	// Leases are who owns which shard, if they were asked for.
+	Leases []Lease `json:"leases,omitempty"`
+}
+
+// Info returns what the forms say of the nodes and, if they are there, of the leases.
+func (n *Nodes) Info() *stet.NodesInfo {
+	d := store.Description{Slots: n.Slots, Now: store.TimeOf(n.Now)}
+	for i := range n.Nodes {
+		x := &n.Nodes[i]
+		d.Nodes = append(d.Nodes, store.Node{
+			ID: x.Node, Boot: x.Boot, Build: x.Build, Host: x.Host, PID: x.PID, Workflows: x.Workflows, Groups: x.Groups,
+			TTL: store.Delay(x.LeaseMS * 1000), Draining: x.Draining, SeenAt: store.TimeOf(x.Seen),
+		})
+	}
+	for _, l := range n.Leases {
+		d.Leases = append(d.Leases, store.Lease{
+			Shard: store.Shard{Group: l.Group, Slot: l.Slot}, Node: l.Node, Boot: l.Boot, Until: store.TimeOf(l.Until),
+		})
+	}
+	return &stet.NodesInfo{Description: d}
 }

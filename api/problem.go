@@ -9,6 +9,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// ProblemType is the media type of a Problem.
+const ProblemType = "application/problem+json"
+
 // Problem is an error of the API, as application/problem+json of RFC 9457.
 type Problem struct {
 	// Type is the address of the error's explanation, relative to the API: errors#CODE.
@@ -77,6 +80,8 @@ var errorTable = []Error{
 	{"input", http.StatusBadRequest, "the input does not fit the workflow", stet.ErrInput},
 	{"invalid", http.StatusBadRequest, "an argument is not allowed; nothing has changed", stet.ErrInvalid},
 	{"sealed", http.StatusConflict, "a value is encrypted or kept elsewhere, and cannot be read here", stet.ErrSealed},
+	{"unknown_key", http.StatusConflict, "a value is encrypted with a key that this server does not have",
+		stet.ErrUnknownKey},
 	{"held", http.StatusServiceUnavailable, "another process works on the store, and nobody else can meanwhile",
 		stet.ErrHeld},
 	{"outcome_unknown", http.StatusServiceUnavailable, "the store did not answer: the act may have happened or not",

@@ -75,6 +75,28 @@ func QueueOf(q *stet.QueueInfo) *Queue {
 	return v
 }
 
+// Info returns what the form says of the queue.
+func (q *Queue) Info() *stet.QueueInfo {
+	info := &stet.QueueInfo{
+		Name: q.Name, Settings: q.Settings(), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting, Delayed: q.Delayed,
+		Granted: q.Granted,
+	}
+	info.Declared = info.Settings
+	source := func(s *Source) *stet.QueueSource {
+		return &stet.QueueSource{By: s.By, Build: s.Build, Why: s.Why, At: s.At}
+	}
+	if q.DeclaredBy != nil {
+		info.Source = *source(q.DeclaredBy)
+	}
+	if q.Overridden != nil {
+		info.Override = source(q.Overridden)
+	}
+	if q.Declared != nil {
+		info.Declared = q.Declared.Settings()
+	}
+	return info
+}
+
 // Queues are all queues, by name.
 type Queues struct {
 	Queues []*Queue `json:"queues"`

@@ -38,6 +38,14 @@ type Run struct {
 	Headers     stet.Headers    `json:"headers,omitempty"`
 	Policy      *Policy         `json:"policy,omitempty"` // that its start has given it
 	Queue       *QueuePlace     `json:"queue,omitempty"`
+
+	Group   string `json:"group,omitempty"` // of nodes that may execute it
+	Slot    int    `json:"slot"`            // its owner has the lease of the shard GROUP/SLOT
+	Suspect int    `json:"suspect,omitempty"`
+	// ParentLocation is where its parent has started it; "": it is no child, or detached.
+	ParentLocation string `json:"parent_location,omitempty"`
+	InputSize      int    `json:"input_size,omitempty"` // as it is stored, in bytes
+	OutputSize     int    `json:"output_size,omitempty"`
 }
 
 // QueuePlace is where a run stands in its queue.
@@ -81,6 +89,27 @@ func PolicyOf(p stet.RunPolicy) *Policy {
 	}
 }
 
+// RunPolicy is the inverse of PolicyOf.
+func (p *Policy) RunPolicy() stet.RunPolicy {
+	if p == nil {
+		return stet.RunPolicy{}
+	}
+	duration := func(ms int64) time.Duration {
+		if ms < 0 {
+			return time.Duration(ms) // None, AtOnce
+		}
+		return time.Duration(ms) * time.Millisecond
+	}
+	return stet.RunPolicy{
+		MaxRunTime: duration(p.MaxRunTimeMS), MaxSuspension: duration(p.MaxSuspensionMS),
+		OnFailure: map[string]stet.OnFailure{"end": stet.EndOnFailure, "stall": stet.StallOnFailure}[p.OnFailure],
+		OnBug:     map[string]stet.OnBug{"stall": stet.StallOnBug, "fail": stet.FailOnBug}[p.OnBug],
+		Retention: stet.Retention{
+			Succeeded: duration(p.KeepSucceededMS), Failed: duration(p.KeepFailedMS), Cancelled: duration(p.KeepCancelledMS),
+		},
+	}
+}
+
 // PolicyOption is an option of a start and of a schedule.
 type PolicyOption interface {
 	stet.StartOption
@@ -93,17 +122,15 @@ func (p *Policy) Options() (options []PolicyOption, err error) {
 	if p == nil {
 		return nil, nil
 	}
-	duration := func(ms int64) time.Duration {
-		if ms == -1 {
-			return stet.None
-		}
-		return time.Duration(ms) * time.Millisecond
-	}
+	whole := p.RunPolicy()
 	if p.MaxRunTimeMS != 0 {
-		options = append(options, stet.MaxRunTime(duration(p.MaxRunTimeMS)))
+		options = append(options, stet.MaxRunTime(whole.MaxRunTime))
 	}
 	if p.MaxSuspensionMS != 0 {
-		options = append(options, stet.MaxSuspension(duration(p.MaxSuspensionMS)))
+		options = append(options, stet.MaxSuspension(whole.MaxSuspension))
+	}
+	if whole.Retention != (stet.Retention{}) {
+		options = append(options, whole.Retention)
 	}
 	bad := func(what, expected, found string) error {
 		return fmt.Errorf("%s: expected %s, found %.100q: %w", what, expected, found, stet.ErrInvalid)
@@ -139,6 +166,8 @@ func RunOf(info *stet.RunInfo) *Run {
 		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
 		Input: Value(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, WaitsFor: info.WaitsFor,
 		Headers: info.Headers, Tags: info.Tags, Policy: PolicyOf(info.Policy),
+		Group: info.Shard.Group, Slot: info.Shard.Slot, Suspect: info.Suspect, ParentLocation: info.ParentLocation,
+		InputSize: info.InputSize, OutputSize: info.OutputSize,
 	}
 	if q := info.OnQueue; q != nil {
 		v.Queue = &QueuePlace{q.Name, q.Key, q.Priority, q.Waits, q.Holds}

@@ -10,15 +10,17 @@ import (
 
 // Item is an item of the inbox of a run.
 type Item struct {
-	Kind string    `json:"kind"`
-	Name string    `json:"name,omitempty"`
-	Sent time.Time `json:"sent"`
-	Seen bool      `json:"seen"` // by the run, which keeps it for later
+	Kind     string    `json:"kind"`
+	Name     string    `json:"name,omitempty"`
+	Location string    `json:"location,omitempty"` // of the operation that it is for; "": whichever takes it
+	Sent     time.Time `json:"sent"`
+	Size     int       `json:"size"` // of what is stored, in bytes
+	Seen     bool      `json:"seen"` // by the run, which keeps it for later
 }
 
 // ItemOf returns the form of an item, without its value.
 func ItemOf(it *store.Item) Item {
-	return Item{it.Kind.String(), it.Name, it.Sent.Time(), it.State == store.Seen}
+	return Item{it.Kind.String(), it.Name, it.Loc, it.Sent.Time(), len(it.Value) + it.Size, it.State == store.Seen}
 }
 
 // Inbox is what a run has not taken yet, in the order of arrival.

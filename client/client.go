@@ -131,7 +131,8 @@ func (c *Client) send(ctx context.Context, q call) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	if answer.StatusCode < http.StatusMultipleChoices {
+	stands := answer.StatusCode == http.StatusAccepted && answer.Header.Get("Content-Type") == api.ProblemType
+	if answer.StatusCode < http.StatusMultipleChoices && !stands { // a request that stands is a problem of code pending
 		return answer, nil
 	}
 	data, err := read(answer)

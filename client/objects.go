@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
@@ -33,29 +34,38 @@ func (c *Client) Queue(ctx context.Context, name string) (*api.Queue, error) {
 	return get[api.Queue](ctx, c, path("queues", name), nil)
 }
 
-// SetQueue creates a queue, or overrides its settings.
-func (c *Client) SetQueue(ctx context.Context, name string, q api.SetQueue) error {
-	return c.put(ctx, path("queues", name), q)
+// OnQueue are the acts on a queue.
+type OnQueue struct {
+	c    *Client
+	name string
 }
 
-// PauseQueue lets a queue grant no permits until it is resumed.
-func (c *Client) PauseQueue(ctx context.Context, name, reason string) error {
-	return c.because(ctx, path("queues", name, "pause"), reason)
+// OnQueue returns the acts on a queue. It calls nobody yet.
+func (c *Client) OnQueue(name string) OnQueue { return OnQueue{c, name} }
+
+// Set creates the queue, or overrides its settings.
+func (o OnQueue) Set(ctx context.Context, q api.SetQueue) error {
+	return o.c.put(ctx, path("queues", o.name), q)
 }
 
-// ResumeQueue lets a queue grant permits again.
-func (c *Client) ResumeQueue(ctx context.Context, name, reason string) error {
-	return c.because(ctx, path("queues", name, "resume"), reason)
+// Pause lets a queue grant no permits until it is resumed.
+func (o OnQueue) Pause(ctx context.Context, reason string) error {
+	return o.c.because(ctx, path("queues", o.name, "pause"), reason)
 }
 
-// ResetQueue lets the declared settings of a queue count again.
-func (c *Client) ResetQueue(ctx context.Context, name, reason string) error {
-	return c.because(ctx, path("queues", name, "reset"), reason)
+// Resume lets a queue grant permits again.
+func (o OnQueue) Resume(ctx context.Context, reason string) error {
+	return o.c.because(ctx, path("queues", o.name, "resume"), reason)
 }
 
-// DeleteQueue deletes a queue.
-func (c *Client) DeleteQueue(ctx context.Context, name, reason string) error {
-	return c.remove(ctx, path("queues", name), reason)
+// Reset lets the declared settings of a queue count again.
+func (o OnQueue) Reset(ctx context.Context, reason string) error {
+	return o.c.because(ctx, path("queues", o.name, "reset"), reason)
+}
+
+// Delete deletes a queue.
+func (o OnQueue) Delete(ctx context.Context, reason string) error {
+	return o.c.remove(ctx, path("queues", o.name), reason)
 }
 
 // Schedules returns the schedules, the newest first.
@@ -68,39 +78,48 @@ func (c *Client) Schedule(ctx context.Context, name string) (*api.Schedule, erro
 	return get[api.Schedule](ctx, c, path("schedules", name), nil)
 }
 
-// SetSchedule makes or changes a schedule.
-func (c *Client) SetSchedule(ctx context.Context, name string, s api.SetSchedule) error {
-	return c.put(ctx, path("schedules", name), s)
+// OnSchedule are the acts on a schedule.
+type OnSchedule struct {
+	c    *Client
+	name string
 }
 
-// PauseSchedule lets a schedule start no runs until it is resumed.
-func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
-	return c.because(ctx, path("schedules", name, "pause"), reason)
+// OnSchedule returns the acts on a schedule. It calls nobody yet.
+func (c *Client) OnSchedule(name string) OnSchedule { return OnSchedule{c, name} }
+
+// Set makes or changes the schedule.
+func (o OnSchedule) Set(ctx context.Context, s api.SetSchedule) error {
+	return o.c.put(ctx, path("schedules", o.name), s)
 }
 
-// ResumeSchedule lets a schedule start runs again.
-func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) error {
-	return c.because(ctx, path("schedules", name, "resume"), reason)
+// Pause lets a schedule start no runs until it is resumed.
+func (o OnSchedule) Pause(ctx context.Context, reason string) error {
+	return o.c.because(ctx, path("schedules", o.name, "pause"), reason)
 }
 
-// TriggerSchedule starts a run of a schedule now, and returns its ID.
-func (c *Client) TriggerSchedule(ctx context.Context, name, reason string) (string, error) {
-	started, err := post[api.Started](ctx, c, path("schedules", name, "trigger"), "", nil, api.Reason{Reason: reason})
+// Resume lets a schedule start runs again.
+func (o OnSchedule) Resume(ctx context.Context, reason string) error {
+	return o.c.because(ctx, path("schedules", o.name, "resume"), reason)
+}
+
+// Trigger starts a run of the schedule now, and returns its ID.
+func (o OnSchedule) Trigger(ctx context.Context, reason string) (string, error) {
+	started, err := post[api.Started](ctx, o.c, path("schedules", o.name, "trigger"), "", nil, api.Reason{Reason: reason})
 	if err != nil {
 		return "", err
 	}
 	return started.ID, nil
 }
 
-// BackfillSchedule starts the runs of a past time.
-func (c *Client) BackfillSchedule(ctx context.Context, name string, b api.Backfill) error {
-	_, err := post[api.Done](ctx, c, path("schedules", name, "backfill"), "", nil, b)
+// Backfill starts the runs of a past time.
+func (o OnSchedule) Backfill(ctx context.Context, b api.Backfill) error {
+	_, err := post[api.Done](ctx, o.c, path("schedules", o.name, "backfill"), "", nil, b)
 	return err
 }
 
-// DeleteSchedule deletes a schedule. Runs that it has started go on.
-func (c *Client) DeleteSchedule(ctx context.Context, name, reason string) error {
-	return c.remove(ctx, path("schedules", name), reason)
+// Delete deletes a schedule. Runs that it has started go on.
+func (o OnSchedule) Delete(ctx context.Context, reason string) error {
+	return o.c.remove(ctx, path("schedules", o.name), reason)
 }
 
 // Letters says which dead letters are wanted: none of the fields, all.
@@ -137,9 +156,45 @@ func (c *Client) Topics(ctx context.Context) (*api.Topics, error) {
 	return get[api.Topics](ctx, c, "topics", nil)
 }
 
+// OnTopic are the reads of, and the acts on, a topic.
+type OnTopic struct {
+	c    *Client
+	name string
+}
+
+// OnTopic returns the reads of, and the acts on, a topic. It calls nobody yet.
+func (c *Client) OnTopic(name string) OnTopic { return OnTopic{c, name} }
+
+// Info returns how the topic stands, and which runs wait at it. stet.ErrNotFound: nobody has
+// used it.
+func (o OnTopic) Info(ctx context.Context) (*api.Topic, error) {
+	return get[api.Topic](ctx, o.c, path("topics", o.name), nil)
+}
+
+// Events returns the events that the topic keeps, in the order in which they were published.
+func (o OnTopic) Events(ctx context.Context) (*api.TopicEvents, error) {
+	return get[api.TopicEvents](ctx, o.c, path("topics", o.name, "events"), nil)
+}
+
+// Remove takes an event out of the topic. It returns false without an error if nobody has
+// decided in time: the request stands.
+func (o OnTopic) Remove(ctx context.Context, event, reason string, wait time.Duration) (bool, error) {
+	var done api.Done
+	err := o.c.do(ctx, call{
+		method: http.MethodDelete, path: path("topics", o.name, "events", event), query: waitFor(wait),
+		body: api.Reason{Reason: reason}, into: &done,
+	})
+	return done.Done, err
+}
+
 // Nodes returns the processes that work on the store.
 func (c *Client) Nodes(ctx context.Context) (*api.Nodes, error) {
 	return get[api.Nodes](ctx, c, "nodes", nil)
+}
+
+// Owners is Nodes, with the leases: which node owns which shard.
+func (c *Client) Owners(ctx context.Context) (*api.Nodes, error) {
+	return get[api.Nodes](ctx, c, "nodes", url.Values{"leases": {"true"}})
 }
 
 // DrainNode lets a node give its shards back.

@@ -30,22 +30,22 @@ func ok(t *testing.T, what string, err error) {
 func TestQueuesByTheClient(t *testing.T) {
 	c, e := asAdmin(t)
 	ctx := t.Context()
-	ok(t, "create", c.SetQueue(ctx, "mail", api.SetQueue{Limits: api.Limits{Concurrency: 2}, Create: true}))
-	ok(t, "pause", c.PauseQueue(ctx, "mail", "moving"))
+	ok(t, "create", c.OnQueue("mail").Set(ctx, api.SetQueue{Limits: api.Limits{Concurrency: 2}, Create: true}))
+	ok(t, "pause", c.OnQueue("mail").Pause(ctx, "moving"))
 	if q, err := e.Queues().Info(ctx, "mail"); err != nil || !q.Paused || q.Settings.Concurrency != 2 {
 		t.Fatalf("%+v, %v", q, err)
 	}
-	ok(t, "resume", c.ResumeQueue(ctx, "mail", ""))
-	ok(t, "override", c.SetQueue(ctx, "mail", api.SetQueue{Limits: api.Limits{Concurrency: 5}}))
+	ok(t, "resume", c.OnQueue("mail").Resume(ctx, ""))
+	ok(t, "override", c.OnQueue("mail").Set(ctx, api.SetQueue{Limits: api.Limits{Concurrency: 5}}))
 	if q, err := c.Queue(ctx, "mail"); err != nil || q.Paused || q.Concurrency != 5 {
 		t.Fatalf("%+v, %v", q, err)
 	}
-	ok(t, "reset", c.ResetQueue(ctx, "mail", ""))
+	ok(t, "reset", c.OnQueue("mail").Reset(ctx, ""))
 	list, err := c.Queues(ctx)
 	if err != nil || len(list.Queues) != 1 || list.Queues[0].Concurrency != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	ok(t, "delete", c.DeleteQueue(ctx, "mail", "gone"))
+	ok(t, "delete", c.OnQueue("mail").Delete(ctx, "gone"))
 	if _, err := c.Queue(ctx, "mail"); !errors.Is(err, stet.ErrNoQueue) {
 		t.Errorf("after the deletion: %v", err)
 	}
@@ -56,13 +56,13 @@ func TestSchedulesByTheClient(t *testing.T) {
 	c, e := asAdmin(t)
 	ctx := t.Context()
 	hourly := api.SetSchedule{Workflow: "order", EveryMS: time.Hour.Milliseconds(), Input: json.RawMessage(`"tea"`)}
-	ok(t, "create", c.SetSchedule(ctx, "hourly", hourly))
-	ok(t, "pause", c.PauseSchedule(ctx, "hourly", "holidays"))
+	ok(t, "create", c.OnSchedule("hourly").Set(ctx, hourly))
+	ok(t, "pause", c.OnSchedule("hourly").Pause(ctx, "holidays"))
 	if s, err := e.Schedules().Info(ctx, "hourly"); err != nil || !s.Schedule.Paused || s.PauseReason != "holidays" {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	ok(t, "resume", c.ResumeSchedule(ctx, "hourly", ""))
-	id, err := c.TriggerSchedule(ctx, "hourly", "now")
+	ok(t, "resume", c.OnSchedule("hourly").Resume(ctx, ""))
+	id, err := c.OnSchedule("hourly").Trigger(ctx, "now")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +78,11 @@ func TestSchedulesByTheClient(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	ok(t, "backfill", c.BackfillSchedule(ctx, "hourly", api.Backfill{From: now.Add(-3 * time.Hour), To: now}))
+	ok(t, "backfill", c.OnSchedule("hourly").Backfill(ctx, api.Backfill{From: now.Add(-3 * time.Hour), To: now}))
 	if s, err := c.Schedule(ctx, "hourly"); err != nil || s.Workflow != "order" || s.Paused {
 		t.Errorf("%+v, %v", s, err)
 	}
-	ok(t, "delete", c.DeleteSchedule(ctx, "hourly", "gone"))
+	ok(t, "delete", c.OnSchedule("hourly").Delete(ctx, "gone"))
 	if list, err := c.Schedules(ctx); err != nil || len(list.Schedules) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -205,6 +205,21 @@ func (c *Client) Delete(ctx context.Context, id string, act api.Act) ([]string, 
 	return deleted.Deleted, err
 }
 
+// Deletable returns the IDs of the runs that Delete would delete. Nothing happens.
+func (c *Client) Deletable(ctx context.Context, id string, children bool) ([]string, error) {
+	query := url.Values{"children": {strconv.FormatBool(children)}}
+	d, err := get[api.Deleted](ctx, c, path("runs", id, "deletable"), query)
+	if err != nil {
+		return nil, err
+	}
+	return d.Deleted, nil
+}
+
+// Deletions returns which runs were deleted, the newest first.
+func (c *Client) Deletions(ctx context.Context) (*api.Deletions, error) {
+	return get[api.Deletions](ctx, c, "deletions", nil)
+}
+
 // Resolve assigns a value to a promise.
 func (c *Client) Resolve(ctx context.Context, token string, value json.RawMessage) error {
 	_, err := post[api.Done](ctx, c, "promises/resolve", "", nil, api.Resolve{Token: token, Value: value})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/store"
 )
 
@@ -40,12 +41,12 @@ func (dc deadLetterCommands) listCommand() *cobra.Command {
 		Short: "list dead letters, newest first; of these runs, or of all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter.RunIDs, filter.Values = args, dc.output != formIDs
-			return dc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				letters, next, err := e.DeadLetters().List(cmd.Context(), filter)
+			return dc.reading(cmd.Context(), func(from side) error {
+				page, err := from.letters(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
-				return dc.printLetters(letters, next)
+				return dc.printLetters(page.Letters, page.Next)
 			})
 		},
 	}
@@ -58,10 +59,9 @@ func (dc deadLetterCommands) listCommand() *cobra.Command {
 }
 
 // printLetters prints dead letters; in the form ids their numbers.
-func (dc deadLetterCommands) printLetters(letters []stet.DeadLetter, next string) error {
+func (dc deadLetterCommands) printLetters(letters []*api.Letter, next string) error {
 	g := &grid{headers: []string{"NUMBER", "KIND", "NAME", "RUN", "WORKFLOW", "STATUS", "SENT", "SIZE", "VALUE", "REASON"}}
-	for i := range letters {
-		v := api.LetterOf(&letters[i])
+	for _, v := range letters {
 		var err error
 		switch dc.output {
 		case formIDs:
@@ -103,6 +103,8 @@ is published again, without --to. Other letters are of use at one place only.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return dc.eachLetter(args, func(e *stet.Engine, number store.ItemNo) error {
 				return e.DeadLetters().Replay(cmd.Context(), number, to, stet.Act{})
+			}, func(c *client.Client, number store.ItemNo) error {
+				return c.ReplayDeadLetter(cmd.Context(), number, api.Replay{Run: to})
 			}, cmd)
 		},
 	}
@@ -122,6 +124,8 @@ func (dc deadLetterCommands) removeCommand() *cobra.Command {
 					err = fmt.Errorf("dead letter %d: %w", number, stet.ErrNotFound)
 				}
 				return err
+			}, func(c *client.Client, number store.ItemNo) error {
+				return c.RemoveDeadLetter(cmd.Context(), number, "")
 			}, cmd)
 		},
 	}
@@ -139,7 +143,8 @@ func someLetters(_ *cobra.Command, args []string) error {
 // eachLetter calls fn for the numbers in the order in which they are given, and goes
 // on after an error.
 func (dc deadLetterCommands) eachLetter(
-	args []string, fn func(*stet.Engine, store.ItemNo) error, cmd *cobra.Command,
+	args []string, fn func(*stet.Engine, store.ItemNo) error, by func(*client.Client, store.ItemNo) error,
+	cmd *cobra.Command,
 ) error {
 	texts, err := dc.runIDs(args)
 	if err != nil {
@@ -153,10 +158,10 @@ func (dc deadLetterCommands) eachLetter(
 		}
 		numbers[i] = store.ItemNo(n)
 	}
-	return dc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+	each := func(fn func(store.ItemNo) error) error {
 		var problems []error
 		for _, number := range numbers {
-			err := fn(e, number)
+			err := fn(number)
 			if errors.Is(err, stet.ErrNotFound) {
 				err = hintedError{err, "stet deadletters ls lists the letters, stet ls the runs"}
 			}
@@ -165,5 +170,11 @@ func (dc deadLetterCommands) eachLetter(
 			}
 		}
 		return joinRuns(problems)
+	}
+	if c, err := dc.client(); c != nil || err != nil {
+		return orBy(err, func() error { return each(func(n store.ItemNo) error { return by(c, n) }) })
+	}
+	return dc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+		return each(func(n store.ItemNo) error { return fn(e, n) })
 	})
 }

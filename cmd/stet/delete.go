@@ -34,6 +34,11 @@ lives and may ask for its end, or somebody has asked something of it.`,
 			}
 			if c, err := cc.client(); c != nil || err != nil {
 				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					if dryRun {
+						return cc.deletable(cmd.Context(), serverSide{cc.app, c}, &t, func(id string) ([]string, error) {
+							return c.Deletable(cmd.Context(), id, act.Children)
+						})
+					}
 					return cc.eachBy(cmd.Context(), c, &t, func(ctx context.Context, id string) error {
 						_, err := c.Delete(ctx, id, api.Act{Reason: act.Why, Children: act.Children})
 						if errors.Is(err, stet.ErrNotFound) && len(t.ids) == 0 {
@@ -43,9 +48,11 @@ lives and may ask for its end, or somebody has asked something of it.`,
 					})
 				})
 			}
-			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return cc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				if dryRun {
-					return cc.deletable(cmd.Context(), e, &t, act.Children)
+					return cc.deletable(cmd.Context(), storeSide{cc.app, e, s}, &t, func(id string) ([]string, error) {
+						return e.Runs().Deletable(cmd.Context(), id, act.Children)
+					})
 				}
 				return cc.each(cmd.Context(), e, &t, func(ctx context.Context, id string) error {
 					_, err := e.Runs().Delete(ctx, id, act)
@@ -69,16 +76,18 @@ lives and may ask for its end, or somebody has asked something of it.`,
 }
 
 // deletable prints what would be deleted with the chosen runs. A query needs no --yes.
-func (cc controlCommands) deletable(ctx context.Context, e *stet.Engine, t *target, children bool) error {
+func (cc controlCommands) deletable(
+	ctx context.Context, from side, t *target, deletable func(id string) ([]string, error),
+) error {
 	t.yes = true
-	ids, err := cc.choose(ctx, e, t)
+	ids, err := from.choose(ctx, t)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	g := &grid{headers: []string{"RUN", "DELETED"}}
 	for _, id := range ids {
-		runs, err := e.Runs().Deletable(ctx, id, children)
+		runs, err := deletable(id)
 		switch {
 		case errors.Is(err, stet.ErrRefused):
 			problems = append(problems, conflictError{err})
@@ -114,8 +123,8 @@ func (cc controlCommands) deletionsCommand() *cobra.Command {
 		Short: "list runs that were deleted by stet rm, newest first, with who and why",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				list, err := e.Runs().Deletions(cmd.Context())
+			return cc.reading(cmd.Context(), func(from side) error {
+				list, err := from.deletions(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -125,18 +134,18 @@ func (cc controlCommands) deletionsCommand() *cobra.Command {
 	}
 }
 
-func (cc controlCommands) printDeletions(list []stet.Deletion) error {
+func (cc controlCommands) printDeletions(list []api.Deletion) error {
 	g := &grid{headers: []string{"AT", "RUN", "NUMBER", "WORKFLOW", "STATUS", "BY", "REASON"}}
 	for _, d := range list {
 		var err error
 		switch cc.output {
 		case formIDs:
-			err = cc.id(d.RunID)
+			err = cc.id(d.ID)
 		case formJSON:
-			err = cc.json(api.DeletionOf(&d))
+			err = cc.json(d)
 		default:
-			g.add(moment(store.TimeOf(d.At)), printable(d.RunID), fmt.Sprint(d.Number), printable(d.Workflow), d.Status.String(),
-				printable(d.By), printable(d.Why))
+			g.add(moment(store.TimeOf(d.At)), printable(d.ID), fmt.Sprint(d.Number), printable(d.Workflow), d.Status.String(),
+				printable(d.By), printable(d.Reason))
 		}
 		if err != nil {
 			return err

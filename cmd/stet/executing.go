@@ -14,20 +14,20 @@ const lookedAt = 1000
 
 // readExecuting finds out what the running runs execute: for each the step that has
 // executed for longest, of the first thousand of its operations.
-func (c *cluster) readExecuting(ctx context.Context, e *stet.Engine, infos []*stet.RunInfo) error {
+func (c *cluster) readExecuting(ctx context.Context, from side, infos []*stet.RunInfo) error {
 	c.executing = map[string]string{}
 	for _, info := range infos {
 		on := c.executor(info)
 		if on == "" {
 			continue
 		}
-		switch longest, err := longestStep(ctx, e, info.ID); {
+		switch longest, err := from.longest(ctx, info.ID); {
 		case errors.Is(err, stet.ErrNotFound): // it was deleted meanwhile
 		case err != nil:
 			return err
 		case longest != nil:
 			c.executing[info.ID] = fmt.Sprintf("executing step %s since %s on %s",
-				longest.Location, c.since(longest.Executing), on)
+				longest.Location, c.since(longest.Since), on)
 		}
 	}
 	return nil

@@ -37,15 +37,7 @@ func (rc runCommands) listCommand() *cobra.Command {
 			for _, key := range slices.Sorted(maps.Keys(tags)) {
 				q.Tags = append(q.Tags, store.Pair{Key: key, Value: tags[key]})
 			}
-			if c, err := rc.client(); c != nil || err != nil {
-				return orBy(err, func() error { return rc.listBy(cmd.Context(), c, q) })
-			}
-			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
-				if err := q.resolve(cmd.Context(), e); err != nil {
-					return err
-				}
-				return rc.list(cmd.Context(), e, s, q)
-			})
+			return rc.reading(cmd.Context(), func(from side) error { return rc.list(cmd.Context(), from, q) })
 		},
 	}
 	cmd.Flags().StringVar(&query, "query", "", "the same as FILTER")
@@ -58,9 +50,12 @@ func (rc runCommands) listCommand() *cobra.Command {
 
 // list prints the runs that match. It reads them in pieces, so that it holds the
 // values of a few at a time.
-func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, q *question) error {
+func (rc runCommands) list(ctx context.Context, from side, q *question) error {
+	if err := q.resolve(ctx, from); err != nil {
+		return err
+	}
 	filter := q.Filter
-	left, _, err := filter.Bounds()
+	left, _, err := (&store.Filter{Limit: filter.Limit}).Bounds() // the cursor may be a server's
 	if err != nil {
 		return err
 	}
@@ -68,23 +63,23 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, q
 	var rows []*stet.RunInfo // of the table
 	for left > 0 {
 		filter.Limit = min(left, store.DefaultPage)
-		infos, next, err := e.Runs().List(ctx, filter)
+		runs, next, err := from.list(ctx, filter)
 		if err != nil {
 			return err
 		}
-		for i := range infos {
-			info := &infos[i]
-			if !q.fits(info) {
+		for _, run := range runs {
+			if !q.fits(run.info) {
 				continue
 			}
 			left--
 			switch rc.output {
 			case formIDs:
-				err = rc.id(info.ID)
+				err = rc.id(run.ID)
 			case formJSON:
-				err = rc.json(api.RunOf(info))
+				err = rc.json(run.Run)
 			default:
-				rows = append(rows, lighten(info))
+				run.lighten()
+				rows = append(rows, run.info)
 			}
 			if err != nil {
 				return err
@@ -95,11 +90,11 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, q
 		}
 	}
 	if rc.output == formTable {
-		c, err := clusterOf(ctx, s)
+		c, err := from.nodes(ctx)
 		if err != nil {
 			return err
 		}
-		if err := c.readExecuting(ctx, e, rows); err != nil {
+		if err := c.readExecuting(ctx, from, rows); err != nil {
 			return err
 		}
 		if err := rc.print(runsGrid(c, rows)); err != nil {
@@ -113,12 +108,11 @@ func (rc runCommands) list(ctx context.Context, e *stet.Engine, s store.Store, q
 }
 
 // lighten drops the values that a table does not show, so that a long one fits into memory.
-func lighten(info *stet.RunInfo) *stet.RunInfo {
-	info.Input = stet.RawValue{}
-	if info.Status != store.Failed {
-		info.Output = stet.RawValue{}
+func (r *aRun) lighten() {
+	r.Run, r.info.Input = nil, stet.RawValue{}
+	if r.info.Status != store.Failed {
+		r.info.Output = stet.RawValue{}
 	}
-	return info
 }
 
 // runsGrid is the table of a list of runs.
@@ -219,7 +213,7 @@ func (rc runCommands) countCommand() *cobra.Command {
 				return orBy(err, func() error { return rc.countBy(cmd.Context(), c, q) })
 			}
 			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
-				if err := q.resolve(cmd.Context(), e); err != nil {
+				if err := q.resolve(cmd.Context(), storeSide{rc.app, e, s}); err != nil {
 					return err
 				}
 				tallies, err := s.Count(cmd.Context(), q.Filter)

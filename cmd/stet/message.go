@@ -56,7 +56,12 @@ with --query instead of RUN the message goes to all live runs that match.`,
 			if c, err := mc.client(); c != nil || err != nil {
 				return orBy(err, func() error {
 					return mc.eachBy(cmd.Context(), c, &t, func(ctx context.Context, id string) error {
-						return c.Send(ctx, id, args[0], key, api.Send{Value: value, ExpiresInMS: expires.Milliseconds()})
+						run, lookErr := c.Run(ctx, id)
+						err := c.Send(ctx, id, args[0], key, api.Send{Value: value, ExpiresInMS: wholeMillis(expires)})
+						if err == nil && lookErr == nil {
+							mc.noteOtherName(infoOf(run), args[0])
+						}
+						return err
 					})
 				})
 			}
@@ -79,6 +84,9 @@ with --query instead of RUN the message goes to all live runs that match.`,
 		"the message becomes a dead letter if the run has not received it by then: a `duration` from now")
 	return cmd
 }
+
+// wholeMillis returns a duration in milliseconds, rounded up.
+func wholeMillis(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 // noteOtherName prints a note if a run waits for messages, and for none with the name: it
 // may be misspelt.

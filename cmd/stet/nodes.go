@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -29,8 +28,8 @@ one process works on at a time has one owner, and others that stand by.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return nc.withStore(cmd.Context(), func(s store.Store) error {
-				c, err := clusterOf(cmd.Context(), s)
+			return nc.reading(cmd.Context(), func(from side) error {
+				c, err := from.nodes(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -54,7 +53,14 @@ period; their runs go on elsewhere. stet nodes shows how many shards each has le
 			if err := nc.checkNoIDs(); err != nil {
 				return err
 			}
-			return nc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error { return nc.drain(cmd.Context(), e, args) })
+			if c, err := nc.client(); c != nil || err != nil {
+				return orBy(err, func() error {
+					return nc.drain(args, func(node string) error { return c.DrainNode(cmd.Context(), node, "") })
+				})
+			}
+			return nc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				return nc.drain(args, func(node string) error { return e.Nodes().Drain(cmd.Context(), node, stet.Act{}) })
+			})
 		},
 	})
 	return cmd
@@ -85,10 +91,10 @@ func (nc nodeCommands) list(c *cluster) error {
 	return nil
 }
 
-func (nc nodeCommands) drain(ctx context.Context, e *stet.Engine, nodes []string) error {
+func (nc nodeCommands) drain(nodes []string, drain func(string) error) error {
 	var problems []error
 	for _, n := range nodes {
-		if err := e.Nodes().Drain(ctx, n, stet.Act{}); err != nil {
+		if err := drain(n); err != nil {
 			if errors.Is(err, stet.ErrRefused) {
 				err = conflictError{err}
 			}

@@ -7,7 +7,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -30,11 +30,11 @@ type pathPartView struct {
 	Took     float64   `json:"took_ms"`
 }
 
-// inMS returns d in milliseconds, with microseconds behind the point.
-func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+// inMS returns microseconds in milliseconds.
+func inMS(us int64) float64 { return float64(us) / 1e3 }
 
 // showPaths prints the critical path of each run.
-func (rc runCommands) showPaths(ctx context.Context, e *stet.Engine, ids []string) error {
+func (rc runCommands) showPaths(ctx context.Context, from side, ids []string) error {
 	if err := rc.checkNoIDs(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (rc runCommands) showPaths(ctx context.Context, e *stet.Engine, ids []strin
 		if i > 0 && rc.output == formTable {
 			fmt.Fprintln(rc.out)
 		}
-		shape, err := e.Runs().Shape(ctx, id)
+		shape, err := from.shape(ctx, id)
 		if err == nil {
 			err = rc.printPath(id, shape)
 		}
@@ -54,7 +54,7 @@ func (rc runCommands) showPaths(ctx context.Context, e *stet.Engine, ids []strin
 	return joinRuns(problems)
 }
 
-func (rc runCommands) printPath(id string, shape *stet.Shape) error {
+func (rc runCommands) printPath(id string, shape *api.Shape) error {
 	if rc.output == formJSON {
 		view := pathView{
 			ID: id, From: shape.From, To: shape.To, Cut: shape.Cut, After: inMS(shape.After),
@@ -62,7 +62,7 @@ func (rc runCommands) printPath(id string, shape *stet.Shape) error {
 		}
 		for i, p := range shape.Path {
 			view.Path[i] = pathPartView{
-				p.Location, p.Kind.String(), p.State.String(), p.Began, inMS(p.Before), inMS(p.Took),
+				p.Location, p.Kind, p.State, p.Began, inMS(p.Before), inMS(p.Took),
 			}
 		}
 		return rc.json(view)
@@ -71,7 +71,8 @@ func (rc runCommands) printPath(id string, shape *stet.Shape) error {
 }
 
 // pathTable returns the table of a path: all of BEFORE and TOOK are the run's time.
-func pathTable(id string, shape *stet.Shape) *grid {
+func pathTable(id string, shape *api.Shape) *grid {
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	total := shape.To.Sub(shape.From)
 	share := func(d time.Duration) string {
 		if total <= 0 {
@@ -85,12 +86,11 @@ func pathTable(id string, shape *stet.Shape) *grid {
 		g.add("(earlier operations are not recorded any more)", "", "", "", "", "", "")
 	}
 	for _, p := range shape.Path {
-		g.add(printable(p.Location), p.Kind.String(), p.State.String(), moment(store.TimeOf(p.Began)),
-			duration(p.Before), duration(p.Took), share(p.Before+p.Took))
+		g.add(printable(p.Location), p.Kind, p.State, moment(store.TimeOf(p.Began)),
+			duration(us(p.Before)), duration(us(p.Took)), share(us(p.Before+p.Took)))
 	}
-	if shape.After > 0 || len(shape.Path) == 0 {
-		g.add("(code after that)", "", "", moment(store.TimeOf(shape.To.Add(-shape.After))), "", duration(shape.After),
-			share(shape.After))
+	if after := us(shape.After); after > 0 || len(shape.Path) == 0 {
+		g.add("(code after that)", "", "", moment(store.TimeOf(shape.To.Add(-after))), "", duration(after), share(after))
 	}
 	g.add("run "+printable(id), "", "", moment(store.TimeOf(shape.From)), "", duration(total), share(total))
 	g.style = func(row, column int) lipgloss.Style {

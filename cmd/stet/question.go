@@ -50,9 +50,9 @@ func parseQuestion(args []string, query string) (*question, error) {
 }
 
 // resolve completes the filter.
-func (q *question) resolve(ctx context.Context, e *stet.Engine) error {
+func (q *question) resolve(ctx context.Context, from side) error {
 	if q.parent != "" {
-		parent, err := e.Runs().Info(ctx, q.parent)
+		parent, err := from.run(ctx, q.parent)
 		number, bad := strconv.ParseInt(q.parent, 10, 64)
 		switch {
 		case err == nil:
@@ -69,14 +69,11 @@ func (q *question) resolve(ctx context.Context, e *stet.Engine) error {
 	if q.waits != "topic" {
 		return nil
 	}
-	waiting, err := e.Topics().Waiting(ctx, q.name)
+	waiting, known, err := from.waiting(ctx, q.name)
 	if err != nil && !errors.Is(err, stet.ErrNotFound) {
 		return err
 	}
-	for i := range waiting {
-		q.Nos = append(q.Nos, waiting[i].Number)
-	}
-	if len(waiting) == 0 {
+	if q.Nos = waiting; known && len(waiting) == 0 {
 		q.Nos = []store.RunNo{math.MaxInt64} // no run has this number
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/store"
 )
 
@@ -28,11 +29,13 @@ queue holds one for each attempt.`,
 	}
 	cmd.AddCommand(
 		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(),
-		qc.actCommand("reset", "take back what set has overridden: the declared settings count again", stet.Queues.Reset),
-		qc.actCommand("pause", "grant no permits until the queue is resumed; runs that have one continue", stet.Queues.Pause),
-		qc.actCommand("resume", "grant permits again", stet.Queues.Resume),
+		qc.actCommand("reset", "take back what set has overridden: the declared settings count again", stet.Queues.Reset,
+			client.OnQueue.Reset),
+		qc.actCommand("pause", "grant no permits until the queue is resumed; runs that have one continue", stet.Queues.Pause,
+			client.OnQueue.Pause),
+		qc.actCommand("resume", "grant permits again", stet.Queues.Resume, client.OnQueue.Resume),
 		qc.actCommand("delete", "delete a queue in which nothing waits or has a permit",
-			stet.Queues.Delete),
+			stet.Queues.Delete, client.OnQueue.Delete),
 	)
 	return cmd
 }
@@ -100,15 +103,16 @@ func (f *queueFlags) over(cmd *cobra.Command, old stet.QueueSettings) stet.Queue
 
 // decide makes a request to a queue and waits for the decision.
 func (qc queueCommands) decide(
-	ctx context.Context, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error,
+	cmd *cobra.Command, timeout time.Duration, act string, ask func(context.Context, *stet.Engine) error,
+	askBy func(context.Context, *client.Client) error,
 ) error {
 	if err := errors.Join(qc.checkNoIDs(), checkTimeout(timeout, false)); err != nil {
 		return err
 	}
-	return qc.deciding(ctx, func(e *stet.Engine, _ store.Store) error {
-		wait, cancel := context.WithTimeout(ctx, timeout)
+	decide := func(ask func(context.Context) error) error {
+		wait, cancel := context.WithTimeout(cmd.Context(), timeout)
 		defer cancel()
-		err := ask(wait, e)
+		err := ask(wait)
 		switch {
 		case errors.Is(err, stet.ErrPending):
 			return hintedError{fmt.Errorf("%s: nobody has decided within %s", act, timeout),
@@ -117,6 +121,14 @@ func (qc queueCommands) decide(
 			return conflictError{err}
 		}
 		return err
+	}
+	if c, err := qc.client(); c != nil || err != nil {
+		return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+			return decide(func(ctx context.Context) error { return askBy(ctx, c) })
+		})
+	}
+	return qc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+		return decide(func(ctx context.Context) error { return ask(ctx, e) })
 	})
 }
 
@@ -127,15 +139,24 @@ func (qc queueCommands) createCommand() *cobra.Command {
 		Short: "declare a queue, as the code does by Queues.Create: make it, or change what was declared before",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return qc.decide(cmd.Context(), f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
-				if err := e.Queues().Create(ctx, args[0], f.QueueSettings); err != nil {
-					return err
-				}
-				info, err := e.Queues().Info(ctx, args[0])
+			say := func(ctx context.Context, from side) error {
+				info, err := from.queue(ctx, args[0])
 				if err == nil && info.Override != nil {
 					qc.say("its settings are overridden %s; stet queue reset %s", sourceText(info.Override), args[0])
 				}
 				return err
+			}
+			return qc.decide(cmd, f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
+				if err := e.Queues().Create(ctx, args[0], f.QueueSettings); err != nil {
+					return err
+				}
+				return say(ctx, storeSide{qc.app, e, e.Store()})
+			}, func(ctx context.Context, c *client.Client) error {
+				set := api.SetQueue{Limits: api.LimitsOf(&f.QueueSettings), Create: true}
+				if err := c.OnQueue(args[0]).Set(ctx, set); err != nil {
+					return err
+				}
+				return say(ctx, serverSide{qc.app, c})
 			})
 		},
 	}
@@ -153,12 +174,19 @@ func (qc queueCommands) setCommand() *cobra.Command {
 			if err := checkWho(cmd, f.who); err != nil {
 				return err
 			}
-			return qc.decide(cmd.Context(), f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
+			return qc.decide(cmd, f.timeout, "set", func(ctx context.Context, e *stet.Engine) error {
 				info, err := e.Queues().Info(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				return e.Queues().Set(ctx, args[0], f.over(cmd, info.Settings), f.act())
+			}, func(ctx context.Context, c *client.Client) error {
+				q, err := c.Queue(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				s := f.over(cmd, q.Settings())
+				return c.OnQueue(args[0]).Set(ctx, api.SetQueue{Limits: api.LimitsOf(&s), Reason: f.reason})
 			})
 		},
 	}
@@ -169,6 +197,7 @@ func (qc queueCommands) setCommand() *cobra.Command {
 
 func (qc queueCommands) actCommand(
 	name, short string, verb func(stet.Queues, context.Context, string, stet.Act) error,
+	by func(q client.OnQueue, ctx context.Context, reason string) error,
 ) *cobra.Command {
 	var f queueFlags
 	cmd := &cobra.Command{
@@ -179,9 +208,9 @@ func (qc queueCommands) actCommand(
 			if err := checkWho(cmd, f.who); err != nil {
 				return err
 			}
-			return qc.decide(cmd.Context(), f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
+			return qc.decide(cmd, f.timeout, name, func(ctx context.Context, e *stet.Engine) error {
 				return verb(e.Queues(), ctx, args[0], f.act())
-			})
+			}, func(ctx context.Context, c *client.Client) error { return by(c.OnQueue(args[0]), ctx, f.reason) })
 		},
 	}
 	f.addTimeout(cmd)
@@ -253,8 +282,8 @@ func (qc queueCommands) listCommand() *cobra.Command {
 		Short: "list queues: their limits, and how many runs have a permit or wait for one",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return qc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				queues, err := e.Queues().List(cmd.Context())
+			return qc.reading(cmd.Context(), func(from side) error {
+				queues, err := from.queues(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -296,8 +325,8 @@ func (qc queueCommands) showCommand() *cobra.Command {
 		Short: "show a queue",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return qc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				q, err := e.Queues().Info(cmd.Context(), args[0])
+			return qc.reading(cmd.Context(), func(from side) error {
+				q, err := from.queue(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}

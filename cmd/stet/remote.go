@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,14 @@ var remoteForms = map[string]bool{
 	"promises": true,
 	"cancel":   true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
 	"edit": true, "fork": true, "rm": true, "mcp": true,
+	"show": true, "tree": true, "watch": true, "tail": true, "publish": true, "topics": true, "deletions": true,
+	"deadletters": true, "schedule": true, "queue": true, "nodes": true, "token": true,
 }
 
 // Why a command needs the store itself.
 const (
-	needsFile   = "it works on the store's file or with the database's rights"
-	needsCode   = "it executes code, or reads all that is stored of runs"
-	notByServer = "it reads the store itself; the HTTP API and the dashboard have the same"
+	needsFile = "it works on the store's file or with the database's rights"
+	needsCode = "it executes code, or reads all that is stored of runs"
 )
 
 // localForms are the commands that a server does not carry out, with the reason; "" is for
@@ -42,9 +44,6 @@ const (
 var localForms = map[string]string{
 	"doctor": needsFile, "migrate": needsFile, "backup": needsFile, "confirm-failover": needsFile, "serve": needsFile,
 	"bench": needsFile, "torture": needsFile, "check": needsCode, "export": needsCode, "version": "",
-	"show": notByServer, "tree": notByServer, "watch": notByServer, "tail": notByServer,
-	"publish": notByServer, "topics": notByServer, "deletions": notByServer, "deadletters": notByServer,
-	"schedule": notByServer, "queue": notByServer, "nodes": notByServer, "token": notByServer,
 }
 
 // subject returns the name of the command below stet that a command is or belongs to.
@@ -125,32 +124,29 @@ func refuseFlags(cmd *cobra.Command, why string, names ...string) error {
 
 // refuseLocal refuses what only the store itself can be asked for.
 func refuseLocal(cmd *cobra.Command) error {
-	return errors.Join(refuseFlags(cmd, "the server knows who calls", "by"),
-		refuseFlags(cmd, "the dashboard shows it; or give --db", "dry-run"))
+	return refuseFlags(cmd, "the server knows who calls", "by")
 }
 
-// infoOf returns what the choice of runs needs to know of a run.
+// infoOf returns what the form of a run says of it: all but its values.
 func infoOf(r *api.Run) *stet.RunInfo {
-	info := &stet.RunInfo{ID: r.ID, Number: r.Number, Workflow: r.Workflow, Status: r.Status, Reason: r.Reason,
-		WaitsFor: r.WaitsFor}
+	info := &stet.RunInfo{
+		ID: r.ID, Number: r.Number, Workflow: r.Workflow, Shard: store.Shard{Group: r.Group, Slot: r.Slot},
+		Status: r.Status, Reason: r.Reason, Cause: r.Cause, Incarnation: r.Incarnation, Generation: r.Generation,
+		Build: r.Build, Suspect: r.Suspect, Parent: r.Parent, ParentID: r.ParentID, ParentLocation: r.ParentLocation,
+		Created: r.Created, Started: r.Started, Ended: r.Ended, Wake: r.WakeAt, Tags: r.Tags, Headers: r.Headers,
+		Policy: r.Policy.RunPolicy(), WaitsFor: r.WaitsFor, InputSize: r.InputSize, OutputSize: r.OutputSize,
+	}
+	if q := r.Queue; q != nil {
+		place := stet.OnQueue{Name: q.Name, Key: q.Key, Priority: q.Priority}
+		info.OnQueue = &stet.QueuePlace{OnQueue: place, Waits: q.Waits, Holds: q.Holds}
+	}
+	if r.Error != nil {
+		info.Err = errors.New(r.Error.Message)
+	}
 	if f, err := store.ParseFilter("mark=" + r.Marks); err == nil { // of a later server there may be others
 		info.Marks = f.Marks
 	}
 	return info
-}
-
-// resolveBy is resolve by a server. What a server does not answer is refused.
-func (q *question) resolveBy(ctx context.Context, c *client.Client) error {
-	if q.parent != "" {
-		return usage(errors.New("parent= does not work by a server: expected --db"))
-	}
-	if q.waits == "topic" {
-		return usage(errors.New("waits=topic: does not work by a server: expected --db"))
-	}
-	if q.waits != "" && len(q.Statuses) == 0 {
-		q.Statuses = []store.Status{store.Suspended}
-	}
-	return nil
 }
 
 // pageRuns is how many runs are asked for at once.
@@ -181,13 +177,18 @@ func eachRunBy(ctx context.Context, c *client.Client, q *question, size int, fn 
 // chooseBy is choose by a server.
 func (a *app) chooseBy(ctx context.Context, c *client.Client, t *target) ([]string, error) {
 	if len(t.ids) > 0 {
-		return a.runIDs(t.ids)
+		ids, err := a.runIDs(t.ids)
+		if i := slices.IndexFunc(ids, store.IsEntity); i >= 0 {
+			return nil, usage(fmt.Errorf("run %q: expected the ID of a run, found that of an entity of the engine, which is "+
+				"a topic, a queue or a schedule and is used by its own commands", ids[i]))
+		}
+		return ids, err
 	}
 	q, err := t.question()
 	if err != nil {
 		return nil, err
 	}
-	if err := q.resolveBy(ctx, c); err != nil {
+	if err := q.resolve(ctx, serverSide{a, c}); err != nil {
 		return nil, err
 	}
 	var ids []string
@@ -207,7 +208,7 @@ func (a *app) chooseBy(ctx context.Context, c *client.Client, t *target) ([]stri
 }
 
 // byServer is how long a server waits for a decision: a minute at most.
-func (v *verb) byServer() time.Duration { return min(v.timeout, time.Minute) }
+func byServer(timeout time.Duration) time.Duration { return min(timeout, time.Minute) }
 
 // doBy makes the request by a server and waits for the decision.
 func (v *verb) doBy(ctx context.Context, c *client.Client, id string) error {
@@ -215,12 +216,15 @@ func (v *verb) doBy(ctx context.Context, c *client.Client, id string) error {
 	ask := v.askBy
 	if ask == nil {
 		ask = func(ctx context.Context, c *client.Client, id string, act api.Act) (bool, error) {
-			return c.Act(ctx, v.name, id, act, v.byServer())
+			return c.Act(ctx, v.name, id, act, byServer(v.timeout))
 		}
 	}
 	done, err := ask(ctx, c, id, act)
+	if errors.Is(err, stet.ErrNotFound) {
+		return fmt.Errorf("%s run %q: %w", v.name, id, stet.ErrNotFound)
+	}
 	if err == nil && !done {
-		return hintedError{fmt.Errorf("%s run %q: nobody has decided within %s", v.name, id, v.byServer()),
+		return hintedError{fmt.Errorf("%s run %q: nobody has decided within %s", v.name, id, byServer(v.timeout)),
 			"the request stands until an application with the code works on the store"}
 	}
 	return err
@@ -257,9 +261,13 @@ func (rc runCommands) startBy(
 		s.Messages = append(s.Messages, api.FirstMsg{Name: name, Value: json.RawMessage(cmp.Or(value, "null"))})
 	}
 	id, err := c.Start(ctx, "", s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if err := rc.noteUnserved(ctx, serverSide{rc.app, c}, workflow); err != nil {
+		return err
+	}
+	switch {
 	case f.wait:
 		return rc.waitBy(ctx, c, id)
 	case rc.output == formJSON:
@@ -287,11 +295,11 @@ func (rc runCommands) waitBy(ctx context.Context, c *client.Client, id string) e
 		err = rc.printer.value(result)
 	}
 	if err == nil && run.Status != store.Succeeded {
-		why := run.Reason
+		failed := &stet.RunError{RunID: run.ID, Status: run.Status, Reason: run.Reason, Owed: run.Owed}
 		if run.Error != nil {
-			why = run.Error.Message
+			failed.Err = errors.New(run.Error.Message)
 		}
-		err = unsuccessfulError{fmt.Errorf("run %q is %s: %s", run.ID, run.Status, cmp.Or(why, "no reason is kept"))}
+		err = unsuccessfulError{failed}
 	}
 	return err
 }
@@ -325,64 +333,9 @@ func (mc messageCommands) updateBy(
 	}
 }
 
-// listBy prints the runs that match, by a server.
-func (rc runCommands) listBy(ctx context.Context, c *client.Client, q *question) error {
-	left, _, err := (&store.Filter{Limit: q.Limit}).Bounds()
-	if err != nil {
-		return err
-	}
-	if err := q.resolveBy(ctx, c); err != nil {
-		return err
-	}
-	g, now := &grid{headers: []string{"ID", "WORKFLOW", "STATUS", "AGE", "DURATION", "DETAIL"}}, time.Now()
-	next, err := eachRunBy(ctx, c, q, left, func(r *api.Run) (bool, error) {
-		info := infoOf(r)
-		if !q.fits(info) {
-			return true, nil
-		}
-		left--
-		var err error
-		switch rc.output {
-		case formIDs:
-			err = rc.id(r.ID)
-		case formJSON:
-			err = rc.json(r)
-		default:
-			info.Started, info.Ended = r.Started, r.Ended
-			g.add(printable(r.ID), printable(r.Workflow), statusText(info), duration(now.Sub(r.Created)), took(info, now),
-				short(detailBy(r), 100))
-		}
-		return left > 0, err
-	})
-	if err == nil && rc.output == formTable {
-		err = rc.print(g)
-	}
-	if err == nil && next != "" {
-		rc.say("there are more: --cursor %s", next)
-	}
-	return err
-}
-
-// detailBy says in a few words why a run is in its state.
-func detailBy(r *api.Run) string {
-	switch {
-	case r.Error != nil:
-		return r.Error.Message
-	case r.Reason != "":
-		return r.Reason
-	case r.Status == store.Suspended && len(r.WaitsFor) > 0:
-		text := "waits for " + waitText(&r.WaitsFor[0])
-		if more := len(r.WaitsFor) - 1; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		return text
-	}
-	return ""
-}
-
 // countBy prints how many runs match, by a server.
 func (rc runCommands) countBy(ctx context.Context, c *client.Client, q *question) error {
-	if err := q.resolveBy(ctx, c); err != nil {
+	if err := q.resolve(ctx, serverSide{rc.app, c}); err != nil {
 		return err
 	}
 	counts, err := c.Count(ctx, q.String())

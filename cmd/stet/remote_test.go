@@ -204,14 +204,12 @@ func TestRemoteIsAsLocal(t *testing.T) {
 func TestPlaceOfACommand(t *testing.T) {
 	p := newPlace(t, true)
 	for line, want := range map[string]string{
-		"show x":                 "stet show does not work by a server",
 		"doctor":                 "stet doctor does not work by a server: it works on the store's file",
-		"queue ls":               "stet queue does not work by a server",
+		"export x":               "stet export does not work by a server",
 		"ls --db x":              "expected one of --db and --server, found both",
 		"cancel x --by bob":      "--by does not work by a server",
-		"retry x --dry-run":      "--dry-run does not work by a server",
+		"queue pause x --by bob": "--by does not work by a server",
 		"start double 1 --force": "--force does not work by a server",
-		"ls parent=x":            "parent= does not work by a server",
 		"ls --server ftp://x":    "expected http://HOST or https://HOST",
 	} {
 		code, _, complaints := p.stet("", strings.Fields(line)...)

@@ -26,7 +26,7 @@ only its end is taken back: fix the code first.`,
 	v.ask = func(e *stet.Engine, ctx context.Context, id string) (bool, error) {
 		return e.Runs().Retry(ctx, id, v.act())
 	}
-	v.takesUp, v.preview = true, previewOf(store.ItemRetry, nil)
+	v.takesUp, v.kind = true, store.ItemRetry
 	return v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
 }
 
@@ -43,9 +43,9 @@ idempotency keys. The run must have ended, be stalled or paused.`,
 		return e.Runs().Rewind(ctx, id, before, v.act())
 	}
 	v.askBy = func(ctx context.Context, c *client.Client, id string, act api.Act) (bool, error) {
-		return c.Rewind(ctx, id, api.Rewind{Act: act, Before: before}, v.byServer())
+		return c.Rewind(ctx, id, api.Rewind{Act: act, Before: before}, byServer(v.timeout))
 	}
-	v.takesUp, v.preview = true, previewOf(store.ItemRewind, &before)
+	v.takesUp, v.kind, v.at = true, store.ItemRewind, &before
 	cmd := v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
 	beforeFlag(cmd, &before)
 	return cmd
@@ -91,6 +91,11 @@ read from standard input; with --query it is done for all runs that match.`,
 			}
 			if c, err := cc.client(); c != nil || err != nil {
 				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					if dryRun {
+						return cc.previewForks(cmd.Context(), serverSide{cc.app, c}, &t, func(id string) (*api.Preview, error) {
+							return c.Preview(cmd.Context(), id, "rewind", before)
+						})
+					}
 					chosen, err := cc.chooseBy(cmd.Context(), c, &t)
 					if err != nil {
 						return err
@@ -100,9 +105,15 @@ read from standard input; with --query it is done for all runs that match.`,
 					})
 				})
 			}
-			return cc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			return cc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				if dryRun {
-					return cc.previews(cmd.Context(), e, &t, previewOfFork(before))
+					return cc.previewForks(cmd.Context(), storeSide{cc.app, e, s}, &t, func(id string) (*api.Preview, error) {
+						p, err := e.Runs().Preview(cmd.Context(), id, store.ItemRewind, before)
+						if err != nil {
+							return nil, err
+						}
+						return api.PreviewOf(id, p), nil
+					})
 				}
 				chosen, err := cc.choose(cmd.Context(), e, &t)
 				if err != nil {
@@ -126,15 +137,18 @@ read from standard input; with --query it is done for all runs that match.`,
 	return cmd
 }
 
-// previewOfFork returns a preview of a fork, which cancels nothing.
-func previewOfFork(before string) func(*stet.Engine, context.Context, string) (*stet.Preview, error) {
-	return func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error) {
-		p, err := e.Runs().Preview(ctx, id, store.ItemRewind, before)
+// previewForks prints what forks would leave out. preview is that of a rewind, but a fork
+// cancels nothing.
+func (cc controlCommands) previewForks(
+	ctx context.Context, from side, t *target, preview func(id string) (*api.Preview, error),
+) error {
+	return cc.previews(ctx, from, t, func(id string) (*api.Preview, error) {
+		p, err := preview(id)
 		if err == nil {
 			p.Cancelled = nil
 		}
 		return p, err
-	}
+	})
 }
 
 // forks forks the chosen runs and prints the IDs of the new ones.
@@ -190,9 +204,9 @@ text. The run must have ended, be stalled or paused.`,
 		if value == nil {
 			edit.Error = &failure
 		}
-		return c.Edit(ctx, id, edit, v.byServer())
+		return c.Edit(ctx, id, edit, byServer(v.timeout))
 	}
-	v.takesUp, v.preview = true, previewOf(store.ItemEdit, &step)
+	v.takesUp, v.kind, v.at = true, store.ItemEdit, &step
 	cmd := v.command(cc.app, v.anyBuildFlag, v.dryRunFlag)
 	var result string
 	cmd.Flags().StringVar(&step, "step", "", "`location` of the step")

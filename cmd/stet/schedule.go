@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/store"
 )
 
@@ -88,6 +89,20 @@ If there is a schedule of the name with other settings, that is an error, unless
 			w := stet.Ref[json.RawMessage, json.RawMessage](args[1])
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return w.Schedule(ctx, e, args[0], input, s, options...)
+			}, func(ctx context.Context, c *client.Client) error {
+				own, err := policy.policy()
+				if err != nil {
+					return err
+				}
+				set := api.SetSchedule{
+					Workflow: args[1], Cron: s.Cron, Zone: s.Zone, EveryMS: s.Every.Milliseconds(), OffsetMS: s.Offset.Milliseconds(),
+					Overlap: &s.Overlap, CatchUpMS: inMillis(s.CatchUp), Input: input, Tags: tags, Headers: headers,
+					Policy: api.PolicyOf(own), Paused: s.Paused, Refuse: !replace,
+				}
+				if queue.Name != "" {
+					set.Queue = &api.QueuePlace{Name: queue.Name, Key: queue.Key, Priority: queue.Priority}
+				}
+				return c.OnSchedule(args[0]).Set(ctx, set)
 			})
 		},
 	}
@@ -115,11 +130,13 @@ const scheduleTimeout = 10 * time.Second
 
 // scheduling calls fn with an engine that carries requests out if no application works
 // on the store.
-func (sc scheduleCommands) scheduling(cmd *cobra.Command, fn func(context.Context, *stet.Engine) error) error {
-	return sc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+func (sc scheduleCommands) scheduling(
+	cmd *cobra.Command, fn func(context.Context, *stet.Engine) error, by func(context.Context, *client.Client) error,
+) error {
+	decide := func(fn func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), scheduleTimeout)
 		defer cancel()
-		err := fn(ctx, e)
+		err := fn(ctx)
 		switch {
 		case errors.Is(err, stet.ErrPending):
 			return hintedError{err, "the request stands until an application works on the store"}
@@ -129,6 +146,12 @@ func (sc scheduleCommands) scheduling(cmd *cobra.Command, fn func(context.Contex
 			return hintedError{err, "--replace changes it"}
 		}
 		return noSchedule(err)
+	}
+	if c, err := sc.client(); c != nil || err != nil {
+		return orBy(err, func() error { return decide(func(ctx context.Context) error { return by(ctx, c) }) })
+	}
+	return sc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+		return decide(func(ctx context.Context) error { return fn(ctx, e) })
 	})
 }
 
@@ -147,7 +170,7 @@ func (sc scheduleCommands) pauseCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Pause(ctx, args[0], stet.Act{Why: reason})
-			})
+			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Pause(ctx, reason) })
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the schedule")
@@ -161,7 +184,7 @@ func (sc scheduleCommands) resumeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Resume(ctx, args[0], stet.Act{})
-			})
+			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Resume(ctx, "") })
 		},
 	}
 }
@@ -172,17 +195,18 @@ func (sc scheduleCommands) triggerCommand() *cobra.Command {
 		Long: `Starts a run now and prints its ID, also if the schedule is paused. If a run has
 not ended, the overlap policy decides: the run begins later, or it is refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				id, err := e.Schedules().Trigger(ctx, args[0], stet.Act{})
+			told := func(id string, err error) error {
 				switch {
 				case err != nil:
 					return err
 				case sc.output == formJSON:
 					return sc.json(map[string]string{"id": id})
 				}
-				err = sc.id(id)
-				return err
-			})
+				return sc.id(id)
+			}
+			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
+				return told(e.Schedules().Trigger(ctx, args[0], stet.Act{}))
+			}, func(ctx context.Context, c *client.Client) error { return told(c.OnSchedule(args[0]).Trigger(ctx, "")) })
 		},
 	}
 }
@@ -206,6 +230,8 @@ started again.`,
 			}
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Backfill(ctx, args[0], times[0], times[1], stet.Act{})
+			}, func(ctx context.Context, c *client.Client) error {
+				return c.OnSchedule(args[0]).Backfill(ctx, api.Backfill{From: times[0], To: times[1]})
 			})
 		},
 	}
@@ -220,22 +246,24 @@ func (sc scheduleCommands) deleteCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
 				return e.Schedules().Delete(ctx, args[0], stet.Act{})
-			})
+			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Delete(ctx, "") })
 		},
 	}
 }
 
 // when says when a schedule is due.
-func when(i *stet.ScheduleInfo) string {
-	return printable(i.Schedule.When())
+func when(i *api.Schedule) string {
+	s := stet.Schedule{Cron: i.Cron, Zone: i.Zone}
+	s.Every, s.Offset = time.Duration(i.EveryMS)*time.Millisecond, time.Duration(i.OffsetMS)*time.Millisecond
+	return printable(s.When())
 }
 
 // stateOf says in words what a schedule is doing.
-func stateOf(i *stet.ScheduleInfo) string {
+func stateOf(i *api.Schedule) string {
 	switch {
 	case i.Stalled != "":
 		return "stalled"
-	case i.Schedule.Paused:
+	case i.Paused:
 		return "paused"
 	case len(i.Running) > 0:
 		return fmt.Sprintf("%d running", len(i.Running))
@@ -247,8 +275,8 @@ func (sc scheduleCommands) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "list schedules, the newest first", Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return sc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				list, err := e.Schedules().List(cmd.Context())
+			return sc.reading(cmd.Context(), func(from side) error {
+				list, err := from.schedules(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -258,13 +286,13 @@ func (sc scheduleCommands) listCommand() *cobra.Command {
 					case formIDs:
 						err = sc.id(i.Name)
 					case formJSON:
-						err = sc.json(api.ScheduleOf(i, false))
+						err = sc.json(i)
 					default:
 						next := "-"
 						if len(i.Next) > 0 {
 							next = moment(store.TimeOf(i.Next[0]))
 						}
-						g.add(printable(i.Name), printable(i.Workflow), when(i), i.Schedule.Overlap.String(), stateOf(i), next,
+						g.add(printable(i.Name), printable(i.Workflow), when(i), i.Overlap.String(), stateOf(i), next,
 							fmt.Sprint(i.Started), fmt.Sprint(i.Skipped))
 					}
 					if err != nil {
@@ -289,14 +317,14 @@ func (sc scheduleCommands) showCommand() *cobra.Command {
 			if limit < 0 {
 				return usage(fmt.Errorf("--limit: expected 0 or more, found %d", limit))
 			}
-			return sc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				i, err := e.Schedules().Info(cmd.Context(), args[0])
+			return sc.reading(cmd.Context(), func(from side) error {
+				i, err := from.schedule(cmd.Context(), args[0])
 				switch {
 				case err != nil:
 					return noSchedule(err)
 				case sc.output == formIDs:
-					for _, r := range i.Running {
-						if err := sc.id(r.RunID); err != nil {
+					for _, id := range i.Running {
+						if err := sc.id(id); err != nil {
 							return err
 						}
 					}
@@ -304,7 +332,7 @@ func (sc scheduleCommands) showCommand() *cobra.Command {
 				}
 				i.Past = i.Past[max(len(i.Past)-limit, 0):]
 				if sc.output == formJSON {
-					return sc.json(api.ScheduleOf(i, true))
+					return sc.json(i)
 				}
 				return sc.show(i)
 			})
@@ -315,31 +343,32 @@ func (sc scheduleCommands) showCommand() *cobra.Command {
 }
 
 // showSchedule prints a schedule for people.
-func (sc scheduleCommands) show(i *stet.ScheduleInfo) error {
+func (sc scheduleCommands) show(i *api.Schedule) error {
 	at := func(t time.Time) string { return moment(store.TimeOf(t)) }
 	g := &grid{}
 	g.add("schedule", printable(i.Name))
 	g.add("workflow", printable(i.Workflow))
 	g.add("when", when(i))
-	g.add("overlap", i.Schedule.Overlap.String())
+	g.add("overlap", i.Overlap.String())
 	catchUp := "however late"
-	if i.Schedule.CatchUp != stet.None {
-		catchUp = i.Schedule.CatchUp.String()
+	if i.CatchUpMS != nil {
+		catchUp = (time.Duration(*i.CatchUpMS) * time.Millisecond).String()
 	}
 	g.add("catch-up", catchUp)
-	if q := i.OnQueue; q != nil {
-		g.add("queue", printable((&stet.QueuePlace{OnQueue: *q}).String()))
+	if q := i.Queue; q != nil {
+		on := stet.OnQueue{Name: q.Name, Key: q.Key, Priority: q.Priority}
+		g.add("queue", printable((&stet.QueuePlace{OnQueue: on}).String()))
 	}
-	if text := i.Policy.String(); text != "" {
+	if text := i.Policy.RunPolicy().String(); text != "" {
 		g.add("policy", text)
 	}
-	g.add("input", short(string(api.Value(i.Input)), 60))
-	if i.Schedule.Paused {
+	g.add("input", short(string(i.Input), 60))
+	if i.PausedAt != nil {
 		reason := ""
-		if i.PauseReason != "" {
-			reason = ": " + printable(i.PauseReason)
+		if i.Reason != "" {
+			reason = ": " + printable(i.Reason)
 		}
-		g.add("paused", at(i.PausedAt)+reason)
+		g.add("paused", at(*i.PausedAt)+reason)
 	}
 	if i.Stalled != "" {
 		g.add("stalled", short(i.Stalled, 200))
@@ -347,10 +376,10 @@ func (sc scheduleCommands) show(i *stet.ScheduleInfo) error {
 	g.add("started", fmt.Sprint(i.Started))
 	g.add("skipped", fmt.Sprint(i.Skipped))
 	for _, r := range i.Running {
-		g.add("running", printable(r.RunID))
+		g.add("running", printable(r))
 	}
-	if !i.Buffered.IsZero() {
-		g.add("buffered", at(i.Buffered))
+	if i.Buffered != nil {
+		g.add("buffered", at(*i.Buffered))
 	}
 	if i.Backfills > 0 {
 		g.add("backfills", fmt.Sprint(i.Backfills))
@@ -364,8 +393,8 @@ func (sc scheduleCommands) show(i *stet.ScheduleInfo) error {
 	past := &grid{headers: []string{"INSTANT", "TO", "COUNT", "BECAME"}}
 	for _, d := range i.Past {
 		became, to := "skipped: "+d.Reason, ""
-		if d.RunID != "" {
-			became = "run " + printable(d.RunID)
+		if d.Run != "" {
+			became = "run " + printable(d.Run)
 		}
 		if d.Count > 1 {
 			to = at(d.To)

@@ -12,25 +12,30 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"stet": func() { os.Exit(command()) },
-		"app":  func() { os.Exit(application()) },
+		"stet": func() {
+			if os.Getenv(byServerVar) != "" {
+				os.Exit(commandByServer())
+			}
+			os.Exit(command())
+		},
+		"app": func() { os.Exit(application()) },
 	})
 }
 
 // TestScripts runs the command line as a user does, beside an application or
 // without one.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":    exitsWith,
-			"soon":    soon,
-			"sql":     runSQL,
-			"garbage": writeGarbage,
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: scriptCommands})
+}
 
-			"unprivileged": unprivileged,
-		},
-	})
+// scriptCommands are what scripts may use beside those of testscript.
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"code":    exitsWith,
+	"soon":    soon,
+	"sql":     runSQL,
+	"garbage": writeGarbage,
+
+	"unprivileged": unprivileged,
 }
 
 // exitsWith is the command `code N PROGRAM ARGUMENT...`: the program must end

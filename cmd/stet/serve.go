@@ -269,11 +269,12 @@ func (d *decider) end() {
 	}
 }
 
-// wait waits until no engine runs.
+// wait waits until no engine runs, and the last request is over for which one does.
 func (d *decider) wait() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ended != nil {
-		<-d.ended
+	ended := d.ended
+	d.mu.Unlock() // the end of a request takes it, and stops the engine
+	if ended != nil {
+		<-ended
 	}
 }

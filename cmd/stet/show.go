@@ -56,16 +56,16 @@ the path could be faster, and the run would not end earlier.`,
 			if full {
 				width = math.MaxInt
 			}
-			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+			return rc.reading(cmd.Context(), func(from side) error {
 				if path {
-					return rc.showPaths(cmd.Context(), e, ids)
+					return rc.showPaths(cmd.Context(), from, ids)
 				}
 				var problems []error
 				for i, id := range ids {
 					if i > 0 && rc.output == formTable {
 						fmt.Fprintln(rc.out)
 					}
-					if err := rc.show(cmd.Context(), e, id, width, story{order: order, recorded: recorded}); err != nil {
+					if err := rc.show(cmd.Context(), from, id, width, story{order: order, recorded: recorded}); err != nil {
 						problems = append(problems, err)
 					}
 				}
@@ -83,13 +83,14 @@ the path could be faster, and the run would not end earlier.`,
 // story is everything that show prints of a run.
 type story struct {
 	dead       int // letters; as many as are counted
+	run        *api.Run
 	info       *stet.RunInfo
 	operations []operation
 	order      func([]operation)
 	recorded   bool // operations are in the order in which they completed, and no tree
-	inbox      []store.Item
-	feeds      []store.Feed
-	audit      []store.Audit
+	inbox      []api.Item
+	shown      *api.Shown
+	audit      []api.Audit
 	cluster    *cluster
 	queue      *stet.QueueInfo // of the run; nil: none
 	missing    map[string]bool // queues that the run waits for and that do not exist
@@ -97,43 +98,42 @@ type story struct {
 
 // show prints a run, its operations in the order of the story. Values in tables are cut to
 // width characters.
-func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width int, it story) error {
-	s := e.Store() // values as they were given
-	info, err := e.Runs().Info(ctx, id)
+func (rc runCommands) show(ctx context.Context, from side, id string, width int, it story) error {
+	run, err := from.run(ctx, id)
 	if err != nil {
 		return err
 	}
-	it.info = info
-	if it.operations, err = operationsOf(ctx, e, id); err != nil {
+	it.run, it.info = run.Run, run.info
+	if it.operations, err = from.operations(ctx, id); err != nil {
 		return err
 	}
 	it.order(it.operations)
-	if it.inbox, err = s.Inbox(ctx, info.Number); err != nil {
+	if it.inbox, err = from.inbox(ctx, run); err != nil {
 		return err
 	}
-	if it.feeds, err = s.Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Values: true}); err != nil {
+	if it.shown, err = from.shown(ctx, run); err != nil {
 		return err
 	}
-	if it.audit, err = s.Audit(ctx, info.Number); err != nil {
+	if it.audit, err = from.audit(ctx, run); err != nil {
 		return err
 	}
-	letters, err := s.DeadLetters(ctx, store.DeadFilter{RunIDs: []string{info.ID}, Limit: store.MaxPage})
+	letters, err := from.letters(ctx, store.DeadFilter{RunIDs: []string{run.ID}, Limit: pageRuns})
 	if err != nil {
 		return err
 	}
 	it.dead = len(letters.Letters)
-	if it.cluster, err = clusterOf(ctx, s); err != nil {
+	if it.cluster, err = from.nodes(ctx); err != nil {
 		return err
 	}
 	for i := range it.operations {
-		it.operations[i].on = it.cluster.executor(info)
+		it.operations[i].on = it.cluster.executor(it.info)
 	}
-	if err := it.readQueues(ctx, e); err != nil {
+	if err := it.readQueues(ctx, from); err != nil {
 		return err
 	}
 	switch rc.output {
 	case formIDs:
-		return rc.id(info.ID)
+		return rc.id(run.ID)
 	case formJSON:
 		return rc.json(it.view())
 	}
@@ -142,7 +142,7 @@ func (rc runCommands) show(ctx context.Context, e *stet.Engine, id string, width
 
 // readQueues reads the queue that the run is on, and finds out which of those that it
 // waits for are missing.
-func (it *story) readQueues(ctx context.Context, e *stet.Engine) error {
+func (it *story) readQueues(ctx context.Context, from side) error {
 	names := map[string]bool{} // true: the run's own
 	for i := range it.info.WaitsFor {
 		if name := it.info.WaitsFor[i].Queue; name != "" {
@@ -154,7 +154,7 @@ func (it *story) readQueues(ctx context.Context, e *stet.Engine) error {
 	}
 	it.missing = map[string]bool{}
 	for name, own := range names {
-		switch q, err := e.Queues().Info(ctx, name); {
+		switch q, err := from.queue(ctx, name); {
 		case errors.Is(err, stet.ErrNoQueue):
 			it.missing[name] = !own || it.info.OnQueue.Waits
 		case err != nil:
@@ -168,26 +168,18 @@ func (it *story) readQueues(ctx context.Context, e *stet.Engine) error {
 }
 
 // acts returns the table of operators' acts.
-func acts(audit []store.Audit, width int) *grid {
+func acts(audit []api.Audit, width int) *grid {
 	g := &grid{headers: []string{"ACT", "WHEN", "WHO", "WHY", "WHAT"}}
 	for i := range audit {
 		x := &audit[i]
-		g.add(printable(x.Verb), moment(x.Time), printable(x.Who), short(x.Why, width), short(x.Detail, max(width, 200)))
+		g.add(printable(x.Verb), moment(store.TimeOf(x.Time)), printable(x.Who), short(x.Why, width),
+			short(x.Detail, max(width, 200)))
 	}
 	return g
 }
 
 // view returns the story as JSON.
 func (it *story) view() any {
-	inbox := make([]api.Item, len(it.inbox))
-	for i := range it.inbox {
-		inbox[i] = api.ItemOf(&it.inbox[i])
-	}
-	values, streams := api.FeedsOf(it.feeds)
-	audit := make([]api.Audit, len(it.audit))
-	for i, x := range it.audit {
-		audit[i] = api.AuditOf(&x)
-	}
 	return struct {
 		*api.Run
 		Owner      string           `json:"owner"`
@@ -198,8 +190,8 @@ func (it *story) view() any {
 		Operations []operation      `json:"operations"`
 		Audit      []api.Audit      `json:"audit,omitempty"`
 	}{
-		api.RunOf(it.info), it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
-		inbox, values, streams, it.operations, audit,
+		it.run, it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
+		it.inbox, it.shown.Values, it.shown.Streams, it.operations, it.audit,
 	}
 }
 
@@ -226,12 +218,22 @@ func (rc runCommands) tell(it *story, width int) error {
 			return err
 		}
 	}
-	failure := api.RunOf(it.info).Error
+	failure := it.run.Error
 	if failure == nil {
 		return nil
 	}
 	_, err := fmt.Fprintf(rc.out, "\nERROR\n%s", printable(failure.String()))
 	return err
+}
+
+// isVerb reports whether items of a kind ask for something of a run.
+func isVerb(kind string) bool {
+	for k := store.ItemKind(0); k < math.MaxUint8; k++ {
+		if k.Verb() && k.String() == kind {
+			return true
+		}
+	}
+	return false
 }
 
 // maxShownItems is how many items of an inbox show lists; the rest are counted.
@@ -252,9 +254,7 @@ func (it *story) facts(width int) *grid {
 	fact("status", statusText(info))
 	fact("cause", string(info.Cause))
 	fact("reason", short(info.Reason, math.MaxInt))
-	if e := (*stet.RunError)(nil); errors.As(info.Err, &e) {
-		fact("not undone", printable(strings.Join(e.Owed, ", ")))
-	}
+	fact("not undone", printable(strings.Join(it.run.Owed, ", ")))
 	fact("created", moment(store.TimeOf(info.Created)))
 	fact("forked", it.origin())
 	if !info.Started.IsZero() {
@@ -288,19 +288,19 @@ func (it *story) facts(width int) *grid {
 	shown, held, bytes := 0, 0, 0
 	for i := range it.inbox {
 		item := &it.inbox[i]
-		if item.Kind == store.ItemGrant && item.Loc != "" {
+		if item.Kind == store.ItemGrant.String() && item.Location != "" {
 			permits[item.Name]++
 			continue
 		}
-		held, bytes = held+1, bytes+len(item.Value)+item.Size
+		held, bytes = held+1, bytes+item.Size
 		if shown++; shown > maxShownItems {
 			continue
 		}
 		what := strings.TrimSpace(fmt.Sprintf("%s %s", item.Kind, item.Name))
-		if item.Kind.Verb() && item.Name != "" {
+		if isVerb(item.Kind) && item.Name != "" {
 			what = fmt.Sprintf("%s by %s", item.Kind, item.Name)
 		}
-		fact("in its inbox", printable(what)+", sent "+moment(item.Sent))
+		fact("in its inbox", printable(what)+", sent "+moment(store.TimeOf(item.Sent)))
 	}
 	if held > 1 {
 		fact("inbox", strings.TrimSuffix(fmt.Sprintf("%d items, %s", held, amount(bytes)), ", "))
@@ -330,21 +330,21 @@ func (it *story) facts(width int) *grid {
 		fact("header", printable(key+"="+info.Headers[key]))
 	}
 	fact("policy", info.Policy.String())
-	for i := range it.feeds {
-		if f := &it.feeds[i]; f.Stream {
-			kept := ""
-			if f.Dropped > 0 {
-				kept = fmt.Sprintf(", of which the newest %d are kept", f.Last-f.Dropped)
-			}
-			fact("stream", printable(fmt.Sprintf("%s, %d items%s, the last one %s", f.Name, f.Last, kept, moment(f.At))))
-		} else {
-			fact("value", printable(f.Name)+" "+short(string(api.Value(f.Value)), width)+", set "+moment(f.At))
-		}
+	for _, v := range it.shown.Values {
+		fact("value", printable(v.Name)+" "+short(string(v.Value), width)+", set "+moment(store.TimeOf(v.At)))
 	}
-	fact("input", short(string(api.Value(info.Input.Bytes())), width))
+	for _, f := range it.shown.Streams {
+		kept := ""
+		if f.Dropped > 0 {
+			kept = fmt.Sprintf(", of which the newest %d are kept", f.Last-f.Dropped)
+		}
+		fact("stream", printable(fmt.Sprintf("%s, %d items%s, the last one %s", f.Name, f.Last, kept,
+			moment(store.TimeOf(f.At)))))
+	}
+	fact("input", short(string(it.run.Input), width))
 	fact("input size", amount(info.InputSize))
 	if info.Status == store.Succeeded {
-		fact("result", short(string(api.Value(info.Output.Bytes())), width))
+		fact("result", short(string(it.run.Output), width))
 		fact("result size", amount(info.OutputSize))
 	}
 	g.style = func(row, column int) lipgloss.Style {
@@ -395,7 +395,7 @@ func tree(it *story, width int) *grid {
 
 // origin says of which run this one is a fork, or "".
 func (it *story) origin() string {
-	i := slices.IndexFunc(it.audit, func(a store.Audit) bool { return a.Verb == "fork" })
+	i := slices.IndexFunc(it.audit, func(a api.Audit) bool { return a.Verb == "fork" })
 	if i < 0 {
 		return ""
 	}

@@ -82,7 +82,7 @@ func (rc runCommands) start(ctx context.Context, workflow string, input json.Raw
 		if err != nil {
 			return err
 		}
-		if err := rc.noteUnserved(ctx, s, workflow); err != nil {
+		if err := rc.noteUnserved(ctx, storeSide{rc.app, e, s}, workflow); err != nil {
 			return err
 		}
 		switch {
@@ -166,8 +166,8 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 }
 
 // noteUnserved prints a note if no process that works on the store has the workflow.
-func (rc runCommands) noteUnserved(ctx context.Context, s store.Store, workflow string) error {
-	c, err := clusterOf(ctx, s)
+func (rc runCommands) noteUnserved(ctx context.Context, from side, workflow string) error {
+	c, err := from.nodes(ctx)
 	if err != nil {
 		return err
 	}

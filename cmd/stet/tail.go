@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
-	"github.com/stet-run/stet/store"
 )
 
 // tailFlags are the flags of tail.
@@ -51,7 +48,7 @@ whenever it has changed.`,
 			}
 			ctx, cancel := within(cmd.Context(), f.timeout)
 			defer cancel()
-			err := rc.with(ctx, func(e *stet.Engine, _ store.Store) error { return rc.tail(ctx, e, args[0], args[1], &f) })
+			err := rc.reading(ctx, func(from side) error { return rc.tail(ctx, from, args[0], args[1], &f) })
 			return inTime(err, "the run has not ended in time")
 		},
 	}
@@ -64,110 +61,109 @@ whenever it has changed.`,
 }
 
 // tail prints a stream or a value.
-func (rc runCommands) tail(ctx context.Context, e *stet.Engine, id, name string, f *tailFlags) error {
-	known, err := rc.shows(ctx, e, id, name, f.value)
-	if err != nil {
-		return err
-	}
-	switch {
-	case f.value && f.noFollow:
-		content, set, err := stet.Value[json.RawMessage](name).Get(ctx, e, id)
-		if err == nil && set {
-			err = rc.printer.value(content)
-		}
-		return err
-	case f.value:
-		for content, err := range stet.Value[json.RawMessage](name).Watch(ctx, e, id) {
-			if err != nil {
-				return err
-			}
-			if err := rc.printer.value(content); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	items := e.Runs().Tail(ctx, id, name, f.after)
-	if f.noFollow {
-		items = until(items, known)
-		if f.after >= known {
-			return nil
-		}
-	}
-	for item, err := range items {
+func (rc runCommands) tail(ctx context.Context, from side, id, name string, f *tailFlags) error {
+	after, set := f.after, int64(0)
+	for first := true; ; first = false {
+		run, err := from.run(ctx, id) // before what it shows: if it has ended here, that is complete
 		if err != nil {
 			return err
 		}
-		if err := rc.printItem(&item); err != nil {
+		shown, err := from.shown(ctx, run)
+		if err != nil {
+			return err
+		}
+		value, stream := find(shown, name)
+		if first {
+			if err := rc.checkShown(run, shown, name, f.value); err != nil {
+				return err
+			}
+		}
+		switch {
+		case f.value && value != nil && value.Set > set:
+			set, err = value.Set, rc.printer.value(value.Value)
+		case !f.value && stream != nil:
+			after, err = rc.printItems(ctx, from, id, name, after, stream.Last, !f.noFollow)
+		}
+		if err != nil || f.noFollow || run.Status.Terminal() {
+			return err
+		}
+		if err := from.changed(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// shows returns the number of the last item, or how often the value was set, or 0 if
-// there is none yet. It is an error if the run has ended without one.
-func (rc runCommands) shows(ctx context.Context, e *stet.Engine, id, name string, value bool) (int64, error) {
-	info, err := e.Runs().Info(ctx, id) // before the feeds: if it has ended here, they are complete
-	if err != nil {
-		return 0, err
-	}
-	feeds, err := e.Runs().Feeds(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	var others []string
-	other := false // of the name there is the other one
-	for i := range feeds {
-		f := &feeds[i]
-		switch {
-		case f.Name == name && f.Stream != value:
-			return f.Last, nil
-		case f.Name == name:
-			other = true
-		case f.Stream != value:
-			others = append(others, f.Name)
+// find returns the value and the stream of a name; nil: there is none.
+func find(shown *api.Shown, name string) (value *api.NamedValue, stream *api.Stream) {
+	for i := range shown.Values {
+		if shown.Values[i].Name == name {
+			value = &shown.Values[i]
 		}
 	}
-	what, hint := "stream", "there is a value of that name: add --value"
-	if value {
-		what, hint = "value", "there is a stream of that name: leave --value out"
+	for i := range shown.Streams {
+		if shown.Streams[i].Name == name {
+			stream = &shown.Streams[i]
+		}
 	}
-	if !other {
+	return value, stream
+}
+
+// checkShown says if a run does not show what is asked for. If it has ended, that is an error.
+func (rc runCommands) checkShown(run *aRun, shown *api.Shown, name string, value bool) error {
+	v, s := find(shown, name)
+	if value && v != nil || !value && s != nil {
+		return nil
+	}
+	what, hint, others := "stream", "there is a value of that name: add --value", []string{}
+	for i := range shown.Streams {
+		others = append(others, shown.Streams[i].Name)
+	}
+	if value {
+		what, hint, others = "value", "there is a stream of that name: leave --value out", nil
+		for i := range shown.Values {
+			others = append(others, shown.Values[i].Name)
+		}
+	}
+	if v == nil && s == nil {
 		hint = fmt.Sprintf("its %ss: %s", what, cmp.Or(strings.Join(others, ", "), "none"))
 	}
-	if !info.Status.Terminal() {
-		rc.say("run %s has no %s %s yet; %s", printable(id), what, printable(name), printable(hint))
-		return 0, nil
+	if !run.Status.Terminal() {
+		rc.say("run %s has no %s %s yet; %s", printable(run.ID), what, printable(name), printable(hint))
+		return nil
 	}
-	return 0, hintedError{fmt.Errorf("run %q has ended without a %s %q: %w", id, what, name, stet.ErrNotFound), hint}
+	return hintedError{fmt.Errorf("run %q has ended without a %s %q: %w", run.ID, what, name, stet.ErrNotFound), hint}
 }
 
-// rawItems are the items of a stream, ended by an error.
-type rawItems = iter.Seq2[stet.StreamItem[stet.RawValue], error]
-
-// until ends a sequence of items behind a position.
-func until(items rawItems, last int64) rawItems {
-	return func(yield func(stet.StreamItem[stet.RawValue], error) bool) {
-		for item, err := range items {
-			if !yield(item, err) || item.Position >= last {
-				return
+// printItems prints the items of a stream after a position, those that are there and, with
+// more, those that come meanwhile. It returns the last position.
+func (rc runCommands) printItems(
+	ctx context.Context, from side, id, name string, after, last int64, more bool,
+) (int64, error) {
+	for more || after < last {
+		items, err := from.items(ctx, id, name, after)
+		if err != nil || len(items) == 0 {
+			return after, err
+		}
+		for i := range items {
+			if !more && items[i].Position > last {
+				return after, nil
 			}
+			if err := rc.printItem(&items[i]); err != nil {
+				return after, err
+			}
+			after = items[i].Position
 		}
 	}
+	return after, nil
 }
 
-func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
-	var value json.RawMessage
-	if err := item.Value.Decode(&value); err != nil {
-		return fmt.Errorf("item %d: %w", item.Position, err)
-	}
+func (rc runCommands) printItem(item *api.StreamItem) error {
 	if item.Skipped > 0 && rc.output != formJSON {
 		rc.say("%d items before position %d are gone: the stream keeps only its newest", item.Skipped, item.Position)
 	}
 	switch {
 	case rc.output == formJSON:
-		return rc.json(api.StreamItemOf(item))
+		return rc.json(item)
 	case item.Again:
 		rc.say("step %s is executed again at %s (attempt %d): what it said before may come again",
 			printable(item.Location), item.At.Format(time.RFC3339), item.Attempt)
@@ -176,5 +172,5 @@ func (rc runCommands) printItem(item *stet.StreamItem[stet.RawValue]) error {
 		rc.say("the run was rewound at %s", item.At.Format(time.RFC3339))
 		return nil
 	}
-	return rc.printer.value(value)
+	return rc.printer.value(item.Value)
 }

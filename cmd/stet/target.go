@@ -66,7 +66,7 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 		return nil, err
 	}
 	var ids []string
-	if err := q.resolve(ctx, e); err != nil {
+	if err := q.resolve(ctx, storeSide{a, e, e.Store()}); err != nil {
 		return nil, err
 	}
 	q.Values = q.waits != ""

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,8 +45,7 @@ operator sees values and changes runs, queues and schedules; an admin may do eve
 			if lasts > 0 {
 				info.Expires = time.Now().Add(lasts)
 			}
-			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				token, err := stet.TokensOf(e).Create(cmd.Context(), info, act)
+			print := func(token string, err error) error {
 				if err != nil {
 					return err
 				}
@@ -54,6 +54,23 @@ operator sees values and changes runs, queues and schedules; an admin may do eve
 				}
 				_, err = fmt.Fprintln(ac.out, token)
 				return err
+			}
+			if c, err := ac.client(); c != nil || err != nil {
+				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					create := api.CreateToken{Name: info.Name, Role: info.Role, Workflows: info.Workflows, Named: info.Named,
+						ExpiresInMS: lasts.Milliseconds(), Reason: act.Why}
+					if lasts == 0 {
+						create.ExpiresInMS = -1
+					}
+					created, err := c.CreateToken(cmd.Context(), create)
+					if err != nil {
+						return err
+					}
+					return print(created.Token, nil)
+				})
+			}
+			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				return print(stet.TokensOf(e).Create(cmd.Context(), info, act))
 			})
 		},
 	}
@@ -71,14 +88,13 @@ func (ac adminCommands) listTokensCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "list access tokens, without their secrets", Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				list, err := stet.TokensOf(e).List(cmd.Context())
+			return ac.reading(cmd.Context(), func(from side) error {
+				list, err := from.tokens(cmd.Context())
 				if err != nil {
 					return err
 				}
 				g := &grid{headers: []string{"ID", "NAME", "ROLE", "WORKFLOWS", "CREATED", "EXPIRES", "BY"}}
-				for i := range list {
-					v := api.TokenOf(&list[i])
+				for _, v := range list {
 					var err error
 					switch ac.output {
 					case formIDs:
@@ -111,6 +127,9 @@ func (ac adminCommands) revokeTokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke ID", Short: "revoke an access token: servers refuse it within a second", Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c, err := ac.client(); c != nil || err != nil {
+				return orBy(errors.Join(err, refuseLocal(cmd)), func() error { return c.RevokeToken(cmd.Context(), args[0]) })
+			}
 			return ac.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 				return stet.TokensOf(e).Revoke(cmd.Context(), args[0], act)
 			})

@@ -41,11 +41,13 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 				}
 				options = append(options, stet.SendKey(key))
 			}
-			return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				topic := stet.Topic[json.RawMessage]{Name: args[0]}
-				switch last, err := e.Topics().Info(cmd.Context(), args[0]); {
+			publish := func(from side, publish func(*stet.Topic[json.RawMessage]) (string, error)) error {
+				topic := &stet.Topic[json.RawMessage]{Name: args[0]}
+				switch last, err := from.topic(cmd.Context(), args[0]); {
 				case err == nil && last.Accepted > 0:
-					topic.Mode, topic.Expiry, topic.Retention, topic.Cap = last.Mode, last.Expiry, last.Retention, last.Cap
+					if err := settingsOf(last, topic); err != nil {
+						return err
+					}
 				case err != nil && !errors.Is(err, stet.ErrNotFound):
 					return err
 				}
@@ -68,7 +70,7 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 				if err := errors.Join(wrong...); err != nil {
 					return usage(err)
 				}
-				id, err := topic.Publish(cmd.Context(), e, value, options...)
+				id, err := publish(topic)
 				if errors.Is(err, stet.ErrTopicFull) {
 					return conflictError{err}
 				}
@@ -78,8 +80,22 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 				if tc.output == formJSON {
 					return tc.json(map[string]string{"id": id})
 				}
-				err = tc.id(id)
-				return err
+				return tc.id(id)
+			}
+			if c, err := tc.client(); c != nil || err != nil {
+				return orBy(err, func() error {
+					return publish(serverSide{tc.app, c}, func(t *stet.Topic[json.RawMessage]) (string, error) {
+						return c.Publish(cmd.Context(), t.Name, key, api.Publish{
+							Send: api.Send{Value: value}, Mode: t.Mode.String(), ExpiryMS: inMillis(t.Expiry),
+							RetentionMS: inMillis(t.Retention), Cap: t.Cap,
+						})
+					})
+				})
+			}
+			return tc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+				return publish(storeSide{tc.app, e, s}, func(t *stet.Topic[json.RawMessage]) (string, error) {
+					return t.Publish(cmd.Context(), e, value, options...)
+				})
 			})
 		},
 	}
@@ -90,6 +106,30 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 		"how long the topic keeps events, as a `duration`, or none for ever")
 	cmd.Flags().IntVar(&most, "cap", 0, "`number` of events that the topic keeps at most, -1 for any")
 	return cmd
+}
+
+// settingsOf gives a topic the settings of the last event that was published to it.
+func settingsOf(last *api.Topic, topic *stet.Topic[json.RawMessage]) (err error) {
+	orNone := func(ms int64) time.Duration {
+		if ms == 0 {
+			return stet.None
+		}
+		return time.Duration(ms) * time.Millisecond
+	}
+	topic.Expiry, topic.Retention, topic.Cap = orNone(last.ExpiryMS), orNone(last.RetainMS), last.Cap
+	if last.Cap == 0 {
+		topic.Cap = int(stet.None)
+	}
+	topic.Mode, err = stet.ParseTopicMode(last.Mode)
+	return err
+}
+
+// inMillis returns a duration in milliseconds; of stet.None it is -1.
+func inMillis(d time.Duration) int64 {
+	if d < 0 {
+		return int64(d)
+	}
+	return d.Milliseconds()
 }
 
 func flagError(flag string, err error) error {
@@ -161,12 +201,26 @@ comes back.`,
 			if err := errors.Join(checkTimeout(timeout, false), checkWho(cmd, act.By)); err != nil {
 				return err
 			}
-			return tc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+			each := func(remove func(ctx context.Context, id string) error) error {
 				var problems []error
 				for _, id := range args[1:] {
-					problems = append(problems, removeEvent(cmd.Context(), e, args[0], id, act, timeout))
+					problems = append(problems, removeEvent(cmd.Context(), args[0], id, timeout, remove))
 				}
 				return joinRuns(slices.DeleteFunc(problems, func(err error) bool { return err == nil }))
+			}
+			if c, err := tc.client(); c != nil || err != nil {
+				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					return each(func(ctx context.Context, id string) error {
+						done, err := c.OnTopic(args[0]).Remove(ctx, id, act.Why, byServer(timeout))
+						if err == nil && !done {
+							err = stet.ErrPending
+						}
+						return err
+					})
+				})
+			}
+			return tc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
+				return each(func(ctx context.Context, id string) error { return e.Topics().Remove(ctx, args[0], id, act) })
 			})
 		},
 	}
@@ -177,11 +231,11 @@ comes back.`,
 }
 
 func removeEvent(
-	ctx context.Context, e *stet.Engine, topic, id string, act stet.Act, timeout time.Duration,
+	ctx context.Context, topic, id string, timeout time.Duration, remove func(context.Context, string) error,
 ) error {
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := e.Topics().Remove(wait, topic, id, act)
+	err := remove(wait, id)
 	if errors.Is(err, stet.ErrPending) {
 		return hintedError{fmt.Errorf("remove event %q of topic %q: nobody has decided within %s", id, topic, timeout),
 			"the request stands until an application works on the store"}
@@ -190,14 +244,10 @@ func removeEvent(
 }
 
 func (tc topicCommands) list(cmd *cobra.Command) error {
-	return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-		list, err := e.Topics().List(cmd.Context())
+	return tc.reading(cmd.Context(), func(from side) error {
+		views, err := from.topics(cmd.Context())
 		if err != nil {
 			return err
-		}
-		views := make([]*api.Topic, len(list))
-		for i := range list {
-			views[i] = api.TopicOf(&list[i])
 		}
 		return tc.printAll(views)
 	})
@@ -230,36 +280,24 @@ func (tc topicCommands) printAll(views []*api.Topic) error {
 }
 
 func (tc topicCommands) show(cmd *cobra.Command, name string) error {
-	return tc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-		info, err := e.Topics().Info(cmd.Context(), name)
+	return tc.reading(cmd.Context(), func(from side) error {
+		v, err := from.topic(cmd.Context(), name)
 		if errors.Is(err, stet.ErrNotFound) {
 			return hintedError{err, "stet topics lists those that were used"}
 		}
 		if err != nil {
 			return err
 		}
-		events, err := e.Topics().Events(cmd.Context(), name)
-		if err != nil {
+		if v.Events, err = from.events(cmd.Context(), name); err != nil {
 			return err
 		}
-		waiting, err := e.Topics().Waiting(cmd.Context(), name)
-		if err != nil {
-			return err
-		}
-		v := api.TopicOf(info)
 		waits := &grid{headers: []string{"RUN", "WAITS AT", "SINCE", "UNTIL"}}
-		for i := range waiting {
-			for _, w := range api.TopicWaitsOf(&waiting[i], name) {
-				v.Waits = append(v.Waits, w)
-				until := "-"
-				if !w.Until.IsZero() {
-					until = moment(store.TimeOf(w.Until))
-				}
-				waits.add(printable(w.Run), printable(w.Location), moment(store.TimeOf(w.Since)), until)
+		for _, w := range v.Waits {
+			until := "-"
+			if !w.Until.IsZero() {
+				until = moment(store.TimeOf(w.Until))
 			}
-		}
-		for i := range events {
-			v.Events = append(v.Events, api.EventOf(&events[i]))
+			waits.add(printable(w.Run), printable(w.Location), moment(store.TimeOf(w.Since)), until)
 		}
 		switch tc.output {
 		case formJSON:
@@ -276,7 +314,7 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 			return err
 		}
 		_, err = fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s\n",
-			orNone(info.Expiry), orNone(info.Retention), capText(info.Cap))
+			orNone(v.ExpiryMS), orNone(v.RetainMS), capText(v.Cap))
 		if err != nil {
 			return err
 		}
@@ -299,11 +337,11 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 	})
 }
 
-func orNone(d time.Duration) string {
-	if d <= 0 {
+func orNone(ms int64) string {
+	if ms <= 0 {
 		return "none"
 	}
-	return d.String()
+	return (time.Duration(ms) * time.Millisecond).String()
 }
 
 func capText(n int) string {

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -28,18 +28,18 @@ them.`,
 			if err != nil {
 				return err
 			}
-			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
-				c, err := clusterOf(cmd.Context(), s)
+			return rc.reading(cmd.Context(), func(from side) error {
+				c, err := from.nodes(cmd.Context())
 				if err != nil {
 					return err
 				}
 				var problems []error
 				var families []*family
 				for _, id := range ids {
-					info, err := e.Runs().Info(cmd.Context(), id)
+					run, err := from.run(cmd.Context(), id)
 					if err == nil {
 						var f *family
-						if f, err = familyOf(cmd.Context(), e, info); err == nil {
+						if f, err = familyOf(cmd.Context(), from, run); err == nil {
 							families = append(families, f)
 						}
 					}
@@ -70,29 +70,21 @@ type family struct {
 const detached = "detached"
 
 // familyOf reads the children of a run, and theirs.
-func familyOf(ctx context.Context, e *stet.Engine, info *stet.RunInfo) (*family, error) {
-	f := &family{Run: api.RunOf(info), info: info}
-	filter := store.Filter{Parent: info.Number, Limit: store.MaxPage, Values: true}
-	for {
-		children, next, err := e.Runs().List(ctx, filter)
-		if err != nil {
-			return nil, fmt.Errorf("children of run %q: %w", info.ID, err)
-		}
-		for i := range children {
-			child, err := familyOf(ctx, e, &children[i])
-			if err != nil {
-				return nil, err
-			}
-			if child.Place = children[i].ParentLocation; child.Place == "" {
-				child.Place = detached
-			}
-			f.Children = append(f.Children, child)
-		}
-		if filter.Cursor = next; next == "" {
-			slices.Reverse(f.Children)
-			return f, nil
-		}
+func familyOf(ctx context.Context, from side, run *aRun) (*family, error) {
+	f := &family{Run: run.Run, info: run.info}
+	children, err := from.children(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("children of run %q: %w", run.ID, err)
 	}
+	for _, c := range children {
+		child, err := familyOf(ctx, from, c)
+		if err != nil {
+			return nil, err
+		}
+		child.Place = cmp.Or(c.ParentLocation, detached)
+		f.Children = append(f.Children, child)
+	}
+	return f, nil
 }
 
 // walk calls visit for the run and all below it, parents first.

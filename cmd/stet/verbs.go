@@ -96,7 +96,16 @@ type verb struct {
 	takesUp  bool // the run goes on: what it lacks for that is said
 	app      *app
 	dryRun   bool
-	preview  func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error)
+	kind     store.ItemKind // for a preview
+	at       *string        // the place of which a preview is; nil: none
+}
+
+// previewed returns the place of which a preview is; "": none.
+func (v *verb) previewed() string {
+	if v.at == nil {
+		return ""
+	}
+	return *v.at
 }
 
 // act returns who makes the request, why, and whether it includes the children.
@@ -119,48 +128,26 @@ func dryRunFlag(cmd *cobra.Command, dryRun *bool) {
 	cmd.Flags().BoolVar(dryRun, "dry-run", false, "show what would be taken back, and change nothing")
 }
 
-// previewOf returns a preview of a verb; at may be nil.
-func previewOf(
-	verb store.ItemKind, at *string,
-) func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error) {
-	return func(e *stet.Engine, ctx context.Context, id string) (*stet.Preview, error) {
-		before := ""
-		if at != nil {
-			before = *at
-		}
-		return e.Runs().Preview(ctx, id, verb, before)
-	}
-}
-
 // previews prints what would be done to the chosen runs. A query needs no --yes.
 func (a *app) previews(
-	ctx context.Context, e *stet.Engine, t *target,
-	preview func(*stet.Engine, context.Context, string) (*stet.Preview, error),
+	ctx context.Context, from side, t *target, preview func(id string) (*api.Preview, error),
 ) error {
 	t.yes = true
-	ids, err := a.choose(ctx, e, t)
+	ids, err := from.choose(ctx, t)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	g := &grid{headers: []string{"RUN", "FROM", "TAKEN BACK", "OWED", "MESSAGES", "CANCELLED"}}
 	for _, id := range ids {
-		p, err := preview(e, ctx, id)
+		p, err := preview(id)
 		switch {
 		case errors.Is(err, stet.ErrRefused):
 			problems = append(problems, conflictError{err})
 		case err != nil:
 			problems = append(problems, err)
 		case a.output == formJSON:
-			err = a.json(struct {
-				ID        string   `json:"id"`
-				From      string   `json:"from"`
-				TakenBack []string `json:"taken_back,omitempty"`
-				Owed      []string `json:"owed,omitempty"`
-				Messages  int      `json:"messages,omitempty"`
-				Cancelled []string `json:"cancelled,omitempty"`
-			}{id, p.From, p.TakenBack, p.Owed, p.Messages, p.Cancelled})
-			if err != nil {
+			if err = a.json(p); err != nil {
 				return err
 			}
 		default:
@@ -216,12 +203,23 @@ stand until an application comes.`,
 			}
 			if c, err := a.client(); c != nil || err != nil {
 				return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+					if v.dryRun {
+						return a.previews(cmd.Context(), serverSide{a, c}, &t, func(id string) (*api.Preview, error) {
+							return c.Preview(cmd.Context(), id, v.name, v.previewed())
+						})
+					}
 					return a.eachBy(cmd.Context(), c, &t, func(ctx context.Context, id string) error { return v.doBy(ctx, c, id) })
 				})
 			}
 			if v.dryRun {
-				return a.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-					return a.previews(cmd.Context(), e, &t, v.preview)
+				return a.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
+					return a.previews(cmd.Context(), storeSide{a, e, s}, &t, func(id string) (*api.Preview, error) {
+						p, err := e.Runs().Preview(cmd.Context(), id, v.kind, v.previewed())
+						if err != nil {
+							return nil, err
+						}
+						return api.PreviewOf(id, p), nil
+					})
 				})
 			}
 			return a.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {

@@ -11,12 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
-
-// watchEvery is the shortest time between two looks at the store.
-const watchEvery = 100 * time.Millisecond
 
 func (rc runCommands) watchCommand() *cobra.Command {
 	var until string
@@ -43,12 +39,12 @@ ends otherwise the exit code is 5.`,
 			}
 			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
-			err := rc.with(ctx, func(e *stet.Engine, s store.Store) error {
-				ids, err := rc.choose(ctx, e, &t)
+			err := rc.reading(ctx, func(from side) error {
+				ids, err := from.choose(ctx, &t)
 				if err != nil {
 					return err
 				}
-				w.engine, w.store = e, s
+				w.from = from
 				return w.follow(ctx, ids)
 			})
 			return inTime(err, "the runs have not come so far in time")
@@ -64,8 +60,7 @@ ends otherwise the exit code is 5.`,
 // watch follows runs.
 type watch struct {
 	*app
-	engine *stet.Engine
-	store  store.Store
+	from   side
 	until  store.Status // 0: the end
 	marked store.Marks  // until it has these marks; 0: not
 
@@ -94,15 +89,19 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 	w.shown, w.progress = map[string]string{}, map[string]int{}
 	w.screen = screen{w: w.out, size: sizeOf(w.out)}
 	for {
-		infos, err := w.read(ctx, ids)
+		runs, err := w.read(ctx, ids)
+		infos := make([]*stet.RunInfo, len(runs))
+		for i := range runs {
+			infos[i] = runs[i].info
+		}
 		if err == nil {
-			err = w.print(ctx, infos)
+			err = w.print(ctx, runs, infos)
 		}
 		if err == nil {
 			if !slices.ContainsFunc(infos, w.pending) {
 				return w.outcome(infos)
 			}
-			err = w.pause(ctx)
+			err = w.from.changed(ctx)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -114,28 +113,27 @@ func (w *watch) follow(ctx context.Context, ids []string) error {
 }
 
 // read returns the runs in the order of their IDs. ErrNotFound: one does not exist.
-func (w *watch) read(ctx context.Context, ids []string) ([]*stet.RunInfo, error) {
-	infos := make([]*stet.RunInfo, 0, len(ids))
+func (w *watch) read(ctx context.Context, ids []string) ([]*aRun, error) {
+	runs := make([]*aRun, 0, len(ids))
 	for chunk := range slices.Chunk(ids, store.DefaultPage) {
-		page, _, err := w.engine.Runs().List(ctx, store.Filter{IDs: chunk, Values: true})
+		page, err := w.from.runs(ctx, chunk)
 		if err != nil {
 			return nil, err
 		}
-		for i := range page {
-			info := &page[i]
+		for _, run := range page {
 			if w.output == formTable {
-				info = lighten(info)
+				run.lighten()
 			}
-			infos = append(infos, info)
+			runs = append(runs, run)
 		}
 	}
-	slices.SortFunc(infos, func(a, b *stet.RunInfo) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(runs, func(a, b *aRun) int { return cmp.Compare(a.info.ID, b.info.ID) })
 	for i, id := range ids {
-		if i >= len(infos) || infos[i].ID != id {
+		if i >= len(runs) || runs[i].info.ID != id {
 			return nil, fmt.Errorf("run %q: %w", id, stet.ErrNotFound)
 		}
 	}
-	return infos, nil
+	return runs, nil
 }
 
 // pending reports whether the run is to be followed further.
@@ -164,31 +162,14 @@ func (w *watch) outcome(infos []*stet.RunInfo) error {
 	return joinRuns(problems)
 }
 
-// pause waits for a change, or for a second.
-func (w *watch) pause(ctx context.Context) error {
-	least := time.NewTimer(watchEvery)
-	defer least.Stop()
-	most, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if _, err := w.store.Changed(most); err != nil && most.Err() == nil {
-		return err
-	}
-	select {
-	case <-least.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // print prints the runs that have changed.
-func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
-	c, err := clusterOf(ctx, w.store)
+func (w *watch) print(ctx context.Context, runs []*aRun, infos []*stet.RunInfo) error {
+	c, err := w.from.nodes(ctx)
 	if err != nil {
 		return err
 	}
 	if len(infos) > 1 && w.screen.size.width > 0 && w.output == formTable {
-		if err := c.readExecuting(ctx, w.engine, infos); err != nil {
+		if err := c.readExecuting(ctx, w.from, infos); err != nil {
 			return err
 		}
 		return w.screen.draw(runsGrid(c, infos).String())
@@ -200,11 +181,11 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 	}
 	c.absolute = true
 	if w.output == formTable {
-		if err := c.readExecuting(ctx, w.engine, infos); err != nil {
+		if err := c.readExecuting(ctx, w.from, infos); err != nil {
 			return err
 		}
 	}
-	for _, info := range infos {
+	for i, info := range infos {
 		at := c.Now.Time()
 		if !info.Ended.IsZero() {
 			at = info.Ended
@@ -218,7 +199,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 		}
 		w.shown[info.ID] = line
 		if w.output == formJSON {
-			err = w.json(api.RunOf(info))
+			err = w.json(runs[i].Run)
 		} else {
 			err = w.line(at, line)
 		}
@@ -232,7 +213,7 @@ func (w *watch) print(ctx context.Context, infos []*stet.RunInfo) error {
 // printOperations prints the operations of a run that have ended since the last
 // time, and the failed attempts of those that have not.
 func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
-	operations, err := operationsOf(ctx, w.engine, info.ID)
+	operations, err := w.from.operations(ctx, info.ID)
 	if err != nil {
 		return err
 	}

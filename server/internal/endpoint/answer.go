@@ -152,7 +152,7 @@ func (c *Call) Problem(err error) {
 	if encodeErr != nil {
 		panic(encodeErr) // texts and numbers always encode
 	}
-	c.Send(row.Status, "application/problem+json", append(body, '\n'))
+	c.Send(row.Status, api.ProblemType, append(body, '\n'))
 }
 
 // depth returns how many segments of a request's path stand below the first one after Base.

@@ -128,6 +128,19 @@ func (s *Server) remove(ctx context.Context, c *endpoint.Call, in removeRun) (*a
 	return &api.Deleted{Deleted: ids}, nil
 }
 
+type deletable struct {
+	oneRun
+	Children bool `query:"children" doc:"with the children, and theirs"`
+}
+
+func (s *Server) deletable(ctx context.Context, c *endpoint.Call, in deletable) (*api.Deleted, error) {
+	ids, err := view.Deletable(ctx, c.View, in.ID, in.Children)
+	if err != nil {
+		return nil, err
+	}
+	return &api.Deleted{Deleted: ids}, nil
+}
+
 type previewRun struct {
 	oneRun
 	Verb   string `query:"verb" doc:"retry, rewind or edit"`

@@ -250,8 +250,12 @@ func (s *Server) replayLetter(ctx context.Context, c *endpoint.Call, in replayLe
 	return done(c.View.ReplayLetter(ctx, store.ItemNo(in.Number), in.Body))
 }
 
-func (s *Server) nodes(ctx context.Context, c *endpoint.Call, _ nothing) (*api.Nodes, error) {
-	return c.View.Nodes(ctx)
+type listNodes struct {
+	Leases bool `query:"leases" doc:"say which node owns which shard"`
+}
+
+func (s *Server) nodes(ctx context.Context, c *endpoint.Call, in listNodes) (*api.Nodes, error) {
+	return c.View.Nodes(ctx, in.Leases)
 }
 
 func (s *Server) drain(ctx context.Context, c *endpoint.Call, in because) (*api.Done, error) {

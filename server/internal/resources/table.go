@@ -42,6 +42,7 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.Raw(get, "runs/{id}/export", access.Values, endpoint.Binary, s.export,
 			"the run as a file, as stet export writes it").IsLong(),
 		endpoint.New(get, "runs/{id}/preview", read, s.preview, "what a retry, rewind or edit would do"),
+		endpoint.New(get, "runs/{id}/deletable", operate, s.deletable, "which runs a deletion would delete"),
 
 		endpoint.New(post, "runs/{id}/messages/{name}", call, s.send, "send a message to the run"),
 		endpoint.New(post, "runs/{id}/updates/{name}", call, s.update, "send an update and wait for its answer").IsLong(),

@@ -79,13 +79,30 @@ func (v *View) Fork(ctx context.Context, runID string, f api.Fork) (string, erro
 	return v.engine.Runs().Fork(ctx, runID, f.Before, v.act(f.Reason), id...)
 }
 
-// Delete deletes a run that has ended.
-func (v *View) Delete(ctx context.Context, runID string, a api.Act) ([]string, error) {
+// mayDelete refuses the deletion of a run out of the limit.
+func (v *View) mayDelete(ctx context.Context, runID string, children bool) error {
 	if _, err := v.Info(ctx, runID); err != nil {
+		return err
+	}
+	if children && v.who.Limited() {
+		return Denied("an identity with a limit cannot delete children, which may be runs of other workflows")
+	}
+	return nil
+}
+
+// Deletable returns the runs that Delete would delete, those of children before their
+// parents'.
+func Deletable(ctx context.Context, v *View, runID string, children bool) ([]string, error) {
+	if err := v.mayDelete(ctx, runID, children); err != nil {
 		return nil, err
 	}
-	if a.Children && v.who.Limited() {
-		return nil, Denied("an identity with a limit cannot delete children, which may be runs of other workflows")
+	return v.engine.Runs().Deletable(ctx, runID, children)
+}
+
+// Delete deletes a run that has ended.
+func (v *View) Delete(ctx context.Context, runID string, a api.Act) ([]string, error) {
+	if err := v.mayDelete(ctx, runID, a.Children); err != nil {
+		return nil, err
 	}
 	act := v.act(a.Reason)
 	act.Children = a.Children

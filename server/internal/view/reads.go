@@ -36,7 +36,7 @@ func (v *View) hideParents(ctx context.Context, runs []*api.Run) error {
 	}
 	for _, run := range runs {
 		if !seen[run.Parent] {
-			run.Parent, run.ParentID = 0, ""
+			run.Parent, run.ParentID, run.ParentLocation = 0, "", ""
 		}
 	}
 	return nil
@@ -478,19 +478,24 @@ func (v *View) RemoveLetter(ctx context.Context, number store.ItemNo, reason str
 	return err
 }
 
-// Nodes returns the nodes; a limited identity does not see which other workflows they have.
-func (v *View) Nodes(ctx context.Context) (*api.Nodes, error) {
+// Nodes returns the nodes, and the leases too where they are asked for; a limited identity
+// does not see which other workflows they have.
+func (v *View) Nodes(ctx context.Context, leases bool) (*api.Nodes, error) {
 	d, err := v.engine.Nodes().Info(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ShowNodes(v, d), nil
+	nodes := ShowNodes(v, d)
+	if leases {
+		nodes.Leases = api.LeasesOf(d)
+	}
+	return nodes, nil
 }
 
 // ShowNodes returns the nodes of a description as the identity of v may see them. The description
 // stays as it is, for others.
 func ShowNodes(v *View, d *stet.NodesInfo) *api.Nodes {
-	nodes := &api.Nodes{Nodes: api.NodesOf(d), Now: d.Now.Time()}
+	nodes := &api.Nodes{Nodes: api.NodesOf(d), Now: d.Now.Time(), Slots: d.Slots}
 	for i := range nodes.Nodes {
 		n := &nodes.Nodes[i]
 		n.Workflows = slices.DeleteFunc(n.Workflows, func(w string) bool { return !v.who.Sees(w) })
