@@ -19,6 +19,7 @@ import (
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
@@ -179,7 +180,7 @@ type Config struct {
 }
 
 // Recovery says what was found at taking over a store, or some of its shards.
-// Recovering needs nothing else: what was running is ready again.
+// Recovering needs nothing else: what was running is ready again. Stats.Recovered has counts.
 type Recovery struct {
 	Clean    bool          // the former owners ended cleanly, or there were none
 	Suspects int           // runs that were executing when they did not
@@ -279,9 +280,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		}
 	}
 	host, _ := os.Hostname() // only shown
-	var onRecover func(engine.Recovery)
+	var onRecover func(recovery.Found)
 	if cfg.OnRecover != nil {
-		onRecover = func(r engine.Recovery) { cfg.OnRecover(Recovery(r)) }
+		onRecover = func(r recovery.Found) { cfg.OnRecover(Recovery(r)) }
 	}
 	hook := func(f func(*RunInfo)) func(*store.Run) {
 		if f == nil {

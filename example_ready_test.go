@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // What the handler of a readiness probe asks.
@@ -48,4 +52,49 @@ func ExampleEngine_Stats() {
 	// Output:
 	// 1 1 0 1
 	// <nil>
+}
+
+// What a process has found when it took the store over.
+func ExampleRecovered() {
+	wait := stet.Define("wait", func(ctx stet.Context, _ int) (string, error) {
+		return stet.Message[string]("word").Receive(ctx)
+	})
+	db, ctx := memory.New(), context.Background()
+	process := func(work func(*stet.Engine)) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		engine, err := stet.New(ctx, stet.Config{
+			Store: db, Workflows: []stet.Definition{wait}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ended := make(chan error)
+		go func() { ended <- engine.Run(ctx) }()
+		work(engine)
+		stop()
+		if err := <-ended; err != nil {
+			fmt.Println(err)
+		}
+	}
+	process(func(engine *stet.Engine) {
+		for range 3 {
+			if _, err := wait.Start(ctx, engine, 0); err != nil {
+				fmt.Println(err)
+			}
+		}
+		for engine.Stats().Parked < 3 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	process(func(engine *stet.Engine) {
+		for engine.Stats().Recovered == nil { // some milliseconds
+			time.Sleep(time.Millisecond)
+		}
+		found := engine.Stats().Recovered
+		fmt.Println("ended cleanly:", found.Clean, "due:", found.Due, "suspended:", found.Live[store.Suspended])
+	})
+	// Output:
+	// ended cleanly: true due: 0 suspended: 3
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/store"
 )
 
@@ -19,10 +20,43 @@ type Stats struct {
 	Parked  int // suspended runs
 
 	Shards map[string]int // that this process holds, by group
+
+	// Recovered is what this process has found when it last took over the store, or some of its
+	// shards, counted while runs execute: some milliseconds later, or up to some 10 seconds while
+	// memory is full. nil: there is none yet, or this is RunOnce. The log has it as "recovered".
+	Recovered *Recovered
 }
 
+// Recovered is what was found at taking over a store, or some of its shards, in numbers.
+type Recovered struct {
+	Recovery
+	// At is when it was counted, by the clock of the store.
+	At time.Time
+	// Due counts the runs of the shards that this process could execute at once: those that were
+	// executing when the former owner ended, whose sleep was over, or with something new in their
+	// inbox. Above MostRecovered it is MostRecovered+1.
+	Due int
+	// Live counts the runs of the whole store, all shards included, that are queued, running,
+	// suspended or stalled, by status. A count above MostRecovered is MostRecovered+1; a status
+	// without runs is missing. nil: they could not be counted, and the log says why.
+	Live map[store.Status]int64
+}
+
+// MostRecovered is where the counts of a Recovered end.
+const MostRecovered = recovery.Most
+
 // Stats returns what the engine has in memory now. It asks no store.
-func (e *Engine) Stats() Stats { return Stats(e.inner.Stats()) }
+func (e *Engine) Stats() Stats {
+	s := e.inner.Stats()
+	stats := Stats{
+		Executing: s.Executing, Waiting: s.Waiting, Committing: s.Committing,
+		Running: s.Running, Parked: s.Parked, Shards: s.Shards,
+	}
+	if r := s.Recovered; r != nil {
+		stats.Recovered = &Recovered{Recovery: Recovery(r.Found), At: r.At.Time(), Due: r.Due, Live: r.Live}
+	}
+	return stats
+}
 
 // ErrNotReady says that a process should get no work: see Engine.Ready.
 var ErrNotReady = errors.New("not ready")

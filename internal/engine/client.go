@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stet-run/stet/internal/notify"
+	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/store"
 )
 
@@ -53,6 +54,8 @@ type Stats struct {
 	Running, Parked int // runs
 
 	Shards map[string]int // by group
+
+	Recovered *recovery.Report // nil: there is none yet
 }
 
 // Stats returns what this engine has in memory now.
@@ -64,6 +67,7 @@ func (e *Engine) Stats() Stats {
 	}
 	s.Executing, s.Waiting, s.Committing = x.steps.Pool.Counts()
 	s.Running, s.Parked = x.memory.Counts()
+	s.Recovered = x.recovery.Last()
 	for _, l := range x.shards.Now().Leases() {
 		s.Shards[l.Shard.Group]++
 	}

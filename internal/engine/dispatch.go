@@ -180,6 +180,7 @@ func (d *dispatcher) claim() (found bool) {
 		}
 	}
 	d.activate(in, &claims, number, asOf, begun)
+	x.recovery.Claimed(x.held, in, &claims)
 	if d.outcomeUnknown {
 		d.outcomeUnknown = !x.reloadClaimed(d, in)
 	}

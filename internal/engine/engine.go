@@ -24,6 +24,7 @@ import (
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/queues"
+	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/internal/registry"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
@@ -78,7 +79,7 @@ type Config struct {
 	// nothing does.
 	OnLoss func(error)
 	// OnRecover receives what was found when leases were acquired; nil: nothing does.
-	OnRecover func(Recovery)
+	OnRecover func(recovery.Found)
 	Hooks     report.Hooks
 	Observer  *observe.Port // nil: nothing is reported
 	// LongPause is as in runner.Config.
@@ -89,13 +90,6 @@ type Config struct {
 
 // Workflow is the code of one workflow.
 type Workflow = definition.Workflow
-
-// Recovery is the state in which an owner found the shards that it took over.
-type Recovery struct {
-	Clean    bool          // the former owners ended cleanly, or there were none
-	Suspects int           // runs that were claimed by those that did not
-	Shards   []store.Shard // that were taken over
-}
 
 // Engine runs workflows on a store. Its methods are safe for concurrent use.
 type Engine struct {
@@ -231,7 +225,7 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 		x := newExecutor(e, stop, held)
 		x.stay = stay
 		x.shards.Take(x.held, c.Leases)
-		x.recovery = &Recovery{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
+		x.found = &recovery.Found{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
 		e.cfg.Observer.Leases(observe.LeaseTaken, e.shards())
 		defer func() {
 			if held.Err() != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stet-run/stet/internal/committer"
 	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/ownership"
+	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/suspects"
@@ -30,7 +31,8 @@ type executor struct {
 
 	member    cluster.Members // by lane; nil: this process owns all shards, or none
 	shards    ownership.Set
-	recovery  *Recovery // for OnRecover at the begin; nil: Work.Begin calls it
+	found     *recovery.Found // at the begin; nil: Work.Begin says what was
+	recovery  recovery.Recorder
 	groups    []string
 	committer committer.Lanes
 	steps     steps.Env
@@ -64,6 +66,7 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 	})
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
 	x.report.Observer = e.cfg.Observer
+	x.recovery.Count, x.recovery.Go, x.recovery.Now, x.recovery.Log = e.base.Count, x.crew.Go, e.time.Now, e.cfg.Log
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer.LaneOf, x.committer.Lane = e.lanes.LaneOf, e.laneOf
 	for i, d := range x.dispatchers {
@@ -85,8 +88,8 @@ func (x *executor) serve() error {
 	var writer sync.WaitGroup
 	writer.Go(func() { x.committer.Run(writing) })
 	x.e.executor.Store(x)
-	if report := x.e.cfg.OnRecover; report != nil && x.recovery != nil {
-		report(*x.recovery)
+	if x.found != nil {
+		x.recovered(x.found)
 	}
 	var sweeper sync.WaitGroup
 	switch {

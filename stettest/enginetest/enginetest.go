@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("Crashes", func(t *testing.T) { crashes(t, open) })
 	t.Run("Kills", func(t *testing.T) { killed(t, open) })
 	t.Run("Nodes", func(t *testing.T) { nodes(t, open) })
+	t.Run("Recovery", func(t *testing.T) { recovery(t, open) })
 	t.Run("Once", func(t *testing.T) { once(t, open) })
 }
 

@@ -15,7 +15,7 @@ import (
 var arrows = map[string][]string{
 	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/entity/deletions", "internal/engine", "internal/entity/tokens",
 		"internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic",
-		"internal/observe", "internal/payload", "internal/report", "internal/runner",
+		"internal/observe", "internal/payload", "internal/recovery", "internal/report", "internal/runner",
 		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
 		"internal/shape", "internal/library", "internal/entity/scripts", "internal/steps", "internal/history", "internal/location", "store"},
 	"codecheck":               {".", "store"},
@@ -86,7 +86,8 @@ var arrows = map[string][]string{
 	"internal/observe":                  {"store"},
 	"internal/report": {"internal/fifo", "internal/observe", "internal/runner", "internal/stored",
 		"store"},
-	"internal/engine": {"internal/report", "internal/idle", "internal/observe",
+	"internal/recovery": {"internal/ownership", "store"},
+	"internal/engine": {"internal/recovery", "internal/report", "internal/idle", "internal/observe",
 		"internal/clock", "internal/suspects", "internal/verbs/decide", "internal/verbs", "internal/cluster",
 		"internal/activations", "internal/committer", "internal/definition", "internal/ownership", "internal/queues", "internal/registry",
 		"internal/reload", "internal/sweep", "internal/library",
