@@ -56,7 +56,7 @@ func (e *Engine) snapshot(ctx context.Context, no store.RunNo) (*store.Snapshot,
 }
 
 func (e *Engine) readSnapshot(ctx context.Context, no store.RunNo) (s *store.Snapshot, complete bool, err error) {
-	snapshots, err := e.store.Load(ctx, []store.RunNo{no})
+	snapshots, _, err := e.store.Load(ctx, []store.RunNo{no})
 	if err != nil {
 		return nil, false, err
 	}

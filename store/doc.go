@@ -210,6 +210,7 @@
 //     answer is left out (14). The same holds for the answer to a Watch (15).
 //   - Numbers grow within a slot (6), and in everything that one process does. Numbers that
 //     two processes give at the same time in two slots may have any order.
+//   - Load may exceed its bound by a run of each of several slots.
 //   - Claim takes the first of what it saw of each slot a moment before. A Sweep asks a
 //     parent in another slot before it deletes the child (24). Whether the name ID@N is free
 //     in another slot is asked before a run is replaced.

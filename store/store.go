@@ -65,8 +65,9 @@ type Store interface {
 	// their inboxes that are new or seen, or are updates without an answer, in
 	// the order of their numbers. Values of messages and updates that are not shorter than
 	// LargeValue are left out too: Item.Size says so, and Inbox returns them. Runs that do
-	// not exist are left out.
-	Load(ctx context.Context, runs []RunNo) ([]Snapshot, error)
+	// not exist are left out. Once an answer has LoadBytes no further run is added to it: left
+	// are the numbers that were not looked at, never all, in their order.
+	Load(ctx context.Context, runs []RunNo) (snapshots []Snapshot, left []RunNo, err error)
 
 	// List returns runs, newest first or with ByEnded by their ends, without Input and Output unless the
 	// filter asks for them. ErrBadCursor: the cursor is not one of List's.
@@ -182,6 +183,30 @@ type Snapshot struct {
 	Entries []Entry
 	Items   []Item
 }
+
+// LoadBytes is the number of bytes from which on an answer of Load is not added to.
+const LoadBytes = 8 << 20
+
+// rowBytes is what an entry or an item costs beside its value.
+const rowBytes = 64
+
+// Bytes returns about how much the snapshot has of what Load bounds.
+func (s *Snapshot) Bytes() int {
+	n := len(s.Run.Input) + len(s.Run.Output) + len(s.Run.Waits)
+	for i := range s.Entries {
+		n += s.Entries[i].Bytes()
+	}
+	for i := range s.Items {
+		n += s.Items[i].Bytes()
+	}
+	return n
+}
+
+// Bytes returns about how much the entry has of what Load bounds.
+func (e *Entry) Bytes() int { return rowBytes + len(e.Loc) + len(e.Value) }
+
+// Bytes returns about how much the item has of what Load bounds.
+func (it *Item) Bytes() int { return rowBytes + len(it.Value) + len(it.Headers) + len(it.Verdict) }
 
 // HistoryQuery selects entries of one run.
 type HistoryQuery struct {

@@ -18,14 +18,14 @@ type damagedStore struct {
 	corrected *atomic.Bool
 }
 
-func (s damagedStore) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	snaps, err := s.Store.Load(ctx, runs)
+func (s damagedStore) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	snaps, left, err := s.Store.Load(ctx, runs)
 	for i := range snaps {
 		if run := &snaps[i].Run; run.ID == "bad" && !s.corrected.Load() {
 			run.Damage = "its tags cannot be read"
 		}
 	}
-	return snaps, err
+	return snaps, left, err
 }
 
 // TestDamagedRowStallsItsRun and no other one. Once the row is corrected, the run goes on.

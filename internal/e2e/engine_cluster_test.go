@@ -102,9 +102,9 @@ func (w *wire) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	return w.Store.Claim(ctx, req)
 }
 
-func (w *wire) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (w *wire) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	if err := w.pass(ctx, false); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return w.Store.Load(ctx, runs)
 }

@@ -237,7 +237,7 @@ func check(t *testing.T, s store.Store, accepted map[string]string, over bool) {
 		t.Fatal(err)
 	}
 	for _, r := range list.Runs {
-		snaps, err := s.Load(ctx, []store.RunNo{r.No}) // entries and items of one moment
+		snaps, _, err := s.Load(ctx, []store.RunNo{r.No}) // entries and items of one moment
 		if err != nil || len(snaps) != 1 {
 			t.Fatal(err)
 		}

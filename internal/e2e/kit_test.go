@@ -256,7 +256,7 @@ func (g *gated) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	return result, err
 }
 
-func (g *gated) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (g *gated) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	g.thaw()
 	if g.beforeLoad != nil {
 		g.beforeLoad(runs)

@@ -49,14 +49,14 @@ func (s *writable) entries(entries []store.Entry) {
 	}
 }
 
-func (s *writable) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	snaps, err := s.Store.Load(ctx, runs)
+func (s *writable) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	snaps, left, err := s.Store.Load(ctx, runs)
 	for i := range snaps {
 		s.value(&snaps[i].Run.Input)
 		s.entries(snaps[i].Entries)
 		s.items(snaps[i].Items)
 	}
-	return snaps, err
+	return snaps, left, err
 }
 
 func (s *writable) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
@@ -115,7 +115,7 @@ func TestEncryptedValuesCannotBeExchanged(t *testing.T) {
 		if err != nil || len(page.Runs) != 1 {
 			t.Fatal(page, err)
 		}
-		snaps, err := s.Load(t.Context(), []store.RunNo{page.Runs[0].No})
+		snaps, _, err := s.Load(t.Context(), []store.RunNo{page.Runs[0].No})
 		if err != nil {
 			t.Fatal(err)
 		}

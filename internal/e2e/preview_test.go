@@ -60,7 +60,7 @@ func TestAPreviewChangesNothingAndIsRight(t *testing.T) {
 				t.Fatalf("it is %+v, %v", info, err)
 			}
 			rows := func() any {
-				s, err := e.Store().Load(t.Context(), []store.RunNo{info.Number})
+				s, _, err := e.Store().Load(t.Context(), []store.RunNo{info.Number})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -52,11 +52,11 @@ func TestMessageThatArrivesWhileARunIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gated{Store: memory.New()}
 		read, goOn := make(chan struct{}), make(chan struct{})
-		s.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-			snapshots, err := s.Store.Load(ctx, runs)
+		s.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+			snapshots, left, err := s.Store.Load(ctx, runs)
 			close(read)
 			<-goOn
-			return snapshots, err
+			return snapshots, left, err
 		}
 		s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 			result, err := s.Store.Commit(ctx, b)
@@ -182,8 +182,8 @@ func TestFencedTurnEndsTheStay(t *testing.T) {
 func TestDamagedHistoryStallsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gated{Store: memory.New()}
-		s.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-			snapshots, err := s.Store.Load(ctx, runs)
+		s.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+			snapshots, left, err := s.Store.Load(ctx, runs)
 			for i := range snapshots {
 				for k := range snapshots[i].Entries {
 					if snapshots[i].Run.ID == "a" {
@@ -191,7 +191,7 @@ func TestDamagedHistoryStallsTheRun(t *testing.T) {
 					}
 				}
 			}
-			return snapshots, err
+			return snapshots, left, err
 		}
 		e := newEngine(t, s, "n", with("w", hears(2)))
 		defer serve(t, e)()
@@ -223,10 +223,10 @@ func TestRunThatCannotBeLoadedIsLoadedLater(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &gated{Store: memory.New()}
 			failed := false
-			s.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+			s.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 				if !failed {
 					failed = true
-					return nil, c.problem
+					return nil, nil, c.problem
 				}
 				return s.Store.Load(ctx, runs)
 			}

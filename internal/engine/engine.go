@@ -223,9 +223,9 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
 		x := newExecutor(e, stop, held)
-		x.stay = stay
+		x.stay, x.recovery.Brief = stay, stay != nil
 		x.shards.Take(x.held, c.Leases)
-		x.found = &recovery.Found{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
+		x.recovery.First = &recovery.Found{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
 		e.cfg.Observer.Leases(observe.LeaseTaken, e.shards())
 		defer func() {
 			if held.Err() != nil {
@@ -275,7 +275,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay)
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	x := newExecutor(e, serving, context.WithoutCancel(ctx))
-	x.stay = stay
+	x.stay, x.recovery.Brief = stay, stay != nil
 	for i, d := range x.dispatchers {
 		x.member = append(x.member, &cluster.Member{
 			Store: d.store, Node: node, Slots: e.slots, Has: func(slot int) bool { return e.lanes.LaneOf(slot) == i },

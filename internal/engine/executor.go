@@ -31,7 +31,6 @@ type executor struct {
 
 	member    cluster.Members // by lane; nil: this process owns all shards, or none
 	shards    ownership.Set
-	found     *recovery.Found // at the begin; nil: Work.Begin says what was
 	recovery  recovery.Recorder
 	groups    []string
 	committer committer.Lanes
@@ -67,6 +66,7 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
 	x.report.Observer = e.cfg.Observer
 	x.recovery.Count, x.recovery.Go, x.recovery.Now, x.recovery.Log = e.base.Count, x.crew.Go, e.time.Now, e.cfg.Log
+	x.recovery.Hook = e.cfg.OnRecover
 	x.held, x.cancel = context.WithCancel(held)
 	x.committer.LaneOf, x.committer.Lane = e.lanes.LaneOf, e.laneOf
 	for i, d := range x.dispatchers {
@@ -88,9 +88,7 @@ func (x *executor) serve() error {
 	var writer sync.WaitGroup
 	writer.Go(func() { x.committer.Run(writing) })
 	x.e.executor.Store(x)
-	if x.found != nil {
-		x.recovered(x.found)
-	}
+	x.recovery.Begin()
 	var sweeper sync.WaitGroup
 	switch {
 	case x.stay != nil:

@@ -204,7 +204,7 @@ type gated struct {
 	apply   func(context.Context, []store.Command) ([]store.Answer, store.Time, error)
 	commit  func(context.Context, store.Batch) (store.BatchResult, error)
 	claim   func(context.Context, store.ClaimRequest) (store.Claims, error)
-	load    func(context.Context, []store.RunNo) ([]store.Snapshot, error)
+	load    func(context.Context, []store.RunNo) ([]store.Snapshot, []store.RunNo, error)
 	changed func(context.Context) (store.Change, error)
 	list    func(context.Context, store.Filter) (store.Page, error)
 	loads   atomic.Int64 // calls of Load
@@ -238,7 +238,7 @@ func (g *gated) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	return g.Store.Claim(ctx, req)
 }
 
-func (g *gated) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (g *gated) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	g.loads.Add(1)
 	if g.load != nil {
 		return g.load(ctx, runs)

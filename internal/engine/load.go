@@ -45,21 +45,28 @@ func (x *executor) load(expected ...*activation) {
 		x.drivers.Add()
 		go func() {
 			defer x.drivers.Done()
-			x.loadChunk(chunk)
+			for len(chunk) > 0 {
+				chunk = x.loadChunk(chunk)
+			}
 		}()
 	}
 }
 
-func (x *executor) loadChunk(expected []*activation) {
+// loadChunk reads runs, and returns those that the store has left, because the others are large.
+func (x *executor) loadChunk(expected []*activation) (rest []*activation) {
 	runs := make([]store.RunNo, len(expected))
 	byNo := make(map[store.RunNo]*activation, len(expected))
 	for i, a := range expected {
 		runs[i], byNo[a.no] = a.no, a
 	}
 	limited, done := x.limited(x.held)
-	snapshots, err := x.e.view.LoadOwned(limited, runs)
+	snapshots, left, err := x.e.view.LoadOwned(limited, runs)
 	silent := limited.Err() != nil
 	done()
+	for _, no := range left {
+		rest = append(rest, byNo[no])
+		delete(byNo, no)
+	}
 	for i := range snapshots {
 		x.admit(byNo[snapshots[i].Run.No], &snapshots[i])
 		delete(byNo, snapshots[i].Run.No)
@@ -80,6 +87,7 @@ func (x *executor) loadChunk(expected []*activation) {
 	if err != nil && x.held.Err() == nil {
 		x.log().Error("loading runs; trying again", "error", err, "runs", len(byNo))
 	}
+	return rest
 }
 
 // reload loads a run again after a pause.

@@ -267,9 +267,9 @@ func TestRunOnceComesBackForWhatCannotBeRead(t *testing.T) {
 		g := &gated{Store: memory.New()}
 		var away atomic.Bool
 		away.Store(true)
-		g.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+		g.load = func(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 			if away.Load() {
-				return nil, errors.New("the disk is broken")
+				return nil, nil, errors.New("the disk is broken")
 			}
 			return g.Store.Load(ctx, runs)
 		}

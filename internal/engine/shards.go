@@ -77,30 +77,13 @@ func (l lane) WentBack(last int64, err error) {
 	}
 }
 
-// recovered reports what was found when shards were taken. RunOnce is about to return: it counts nothing.
-func (x *executor) recovered(found *recovery.Found) {
-	if report := x.e.cfg.OnRecover; report != nil {
-		report(*found)
-	}
-	if x.stay == nil {
-		x.recovery.Found(*found)
-	}
-}
-
 // shardWork is what an executor does with shards, as a member of several nodes asks it to.
 type shardWork struct{ x *executor }
 
 // Begin implements cluster.Work.
 func (w shardWork) Begin(taken []store.Acquired) {
-	leases := make([]store.Lease, len(taken))
-	found := recovery.Found{Clean: true}
-	for i := range taken {
-		leases[i] = taken[i].Lease
-		found.Shards = append(found.Shards, taken[i].Lease.Shard)
-		found.Clean = found.Clean && taken[i].Clean
-		found.Suspects += taken[i].Suspects
-	}
-	w.x.recovered(&found)
+	leases, found := recovery.FoundIn(taken)
+	w.x.recovery.Found(found)
 	w.x.shards.Take(w.x.held, leases)
 	w.x.e.cfg.Observer.Leases(observe.LeaseTaken, found.Shards)
 	w.x.dispatchers.claimSoon()

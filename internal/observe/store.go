@@ -151,10 +151,10 @@ func ready(c *store.Claimed, now store.Time, took time.Duration) store.Time {
 	return min(at, now)
 }
 
-func (s *observed) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	snapshots, err := s.Store.Load(ctx, runs)
+func (s *observed) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	snapshots, left, err := s.Store.Load(ctx, runs)
 	s.failed("load", err)
-	return snapshots, err
+	return snapshots, left, err
 }
 
 func (s *observed) List(ctx context.Context, f store.Filter) (store.Page, error) {

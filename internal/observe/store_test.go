@@ -25,7 +25,9 @@ func (s *scripted) Claim(context.Context, store.ClaimRequest) (store.Claims, err
 func (s *scripted) Commit(context.Context, store.Batch) (store.BatchResult, error) {
 	return store.BatchResult{}, s.err
 }
-func (s *scripted) Load(context.Context, []store.RunNo) ([]store.Snapshot, error) { return nil, s.err }
+func (s *scripted) Load(context.Context, []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	return nil, nil, s.err
+}
 func (s *scripted) Acquire(
 	context.Context, store.Node, []store.Shard, store.Delay,
 ) ([]store.Acquired, store.Time, error) {
@@ -112,7 +114,7 @@ func TestStoreErrors(t *testing.T) {
 		inner.err, got = err, nil
 		_, _ = s.Commit(t.Context(), store.Batch{})
 		_, _ = s.Claim(t.Context(), store.ClaimRequest{})
-		_, _ = s.Load(t.Context(), nil)
+		_, _, _ = s.Load(t.Context(), nil)
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: reported were %q, want %q", err, got, want)
 		}

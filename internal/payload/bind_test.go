@@ -180,7 +180,7 @@ func readAll(t *testing.T, s store.Store, runs []store.RunNo) map[string][]byte 
 			put(l.Item.Value, "%d dead %s", no, l.Item.ID)
 			put(l.Item.Verdict, "%d dead reason %s", no, l.Item.ID)
 		}
-		snaps, err := s.Load(ctx, []store.RunNo{no})
+		snaps, _, err := s.Load(ctx, []store.RunNo{no})
 		if len(snaps) == 0 {
 			if !errors.Is(err, store.ErrDamaged) {
 				t.Fatalf("a run that is not loaded: %v", err)
@@ -243,14 +243,14 @@ func (s *exchanged) List(ctx context.Context, f store.Filter) (store.Page, error
 	return page, err
 }
 
-func (s *exchanged) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	snaps, err := s.Store.Load(ctx, runs)
+func (s *exchanged) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	snaps, left, err := s.Store.Load(ctx, runs)
 	for i := range snaps {
 		s.run(&snaps[i].Run)
 		s.entries(snaps[i].Entries)
 		s.items(snaps[i].Items)
 	}
-	return snaps, err
+	return snaps, left, err
 }
 
 func (s *exchanged) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
@@ -486,7 +486,7 @@ func TestPlainValuesAreRefused(t *testing.T) {
 				t.Errorf("%s: %s is readable: %v", name, at, err)
 			}
 		}
-		snaps, err := strict.LoadOwned(t.Context(), s.runs)
+		snaps, _, err := strict.LoadOwned(t.Context(), s.runs)
 		if err != nil || len(snaps) != len(s.runs) {
 			t.Fatalf("%s: %d runs for their owner, %v", name, len(snaps), err)
 		}

@@ -163,7 +163,7 @@ func runsOf(group string) ([]store.Filter, bool) {
 
 // usedByRun calls use with each value of a run that may be in an object.
 func usedByRun(ctx context.Context, s store.Store, r *store.Run, use func([]byte)) error {
-	snapshots, err := s.Load(ctx, []store.RunNo{r.No})
+	snapshots, _, err := s.Load(ctx, []store.RunNo{r.No})
 	if err != nil {
 		return fmt.Errorf("objects of run %q: %w", r.ID, err)
 	}

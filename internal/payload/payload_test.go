@@ -440,7 +440,7 @@ func TestAnEqualSecondRecord(t *testing.T) {
 		Entries: []store.Entry{numbered(entry, 1)}}).Turns[0]; v.Verdict != store.Refused {
 		t.Fatalf("without having read it: %+v; this test proves nothing", v)
 	}
-	snaps, err := next.Load(ctx, []store.RunNo{run.No})
+	snaps, _, err := next.Load(ctx, []store.RunNo{run.No})
 	if err != nil || string(snaps[0].Entries[0].Value) != "\x01value" || snaps[0].Entries[1].Value != nil ||
 		snaps[0].Entries[1].Size < 9000 {
 		t.Fatalf("%+v, %v", snaps, err)
@@ -512,7 +512,7 @@ func TestCollect(t *testing.T) {
 			t.Errorf("what nothing refers to: %v", err)
 		}
 	}
-	snaps, err := v.Load(ctx, []store.RunNo{1})
+	snaps, _, err := v.Load(ctx, []store.RunNo{1})
 	if err != nil || len(snaps) != 1 || len(snaps[0].Run.Input) != 200 || len(snaps[0].Items[0].Value) != 300 {
 		t.Errorf("what is referred to: %v", err)
 	}
@@ -594,7 +594,7 @@ func TestLoadLeavesOutWhatCannotBeRead(t *testing.T) {
 		}
 	}
 	v := New(Config{Keys: []Key{testKey("b")}}).View(base)
-	snaps, err := v.Load(ctx, []store.RunNo{1, 2})
+	snaps, _, err := v.Load(ctx, []store.RunNo{1, 2})
 	if len(snaps) != 1 || snaps[0].Run.ID != "b" || !errors.Is(err, ErrUnknownKey) ||
 		!strings.Contains(err.Error(), `run "a"`) {
 		t.Errorf("%+v, %v", snaps, err)

@@ -122,13 +122,13 @@ func (p *Policy) OpenEntries(ctx context.Context, run store.RunNo, incarnation i
 const loads = 16
 
 // Load implements store.Store.
-func (v *View) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (v *View) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	return v.load(ctx, runs, v.openSnapshot)
 }
 
 // LoadOwned is Load for the owner of the runs. A run with a value that was changed, put
 // here from another place, or is refused, is among the others: its Damage says which value.
-func (v *View) LoadOwned(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (v *View) LoadOwned(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	return v.load(ctx, runs, func(ctx context.Context, s *store.Snapshot) error {
 		err := v.openSnapshot(ctx, s)
 		if !Spoilt(err) {
@@ -149,10 +149,10 @@ func Spoilt(err error) bool {
 
 func (v *View) load(
 	ctx context.Context, runs []store.RunNo, open func(context.Context, *store.Snapshot) error,
-) ([]store.Snapshot, error) {
-	snapshots, err := v.Store.Load(ctx, runs)
+) ([]store.Snapshot, []store.RunNo, error) {
+	snapshots, left, err := v.Store.Load(ctx, runs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	failed := make([]error, len(snapshots))
 	var wg sync.WaitGroup
@@ -178,7 +178,7 @@ func (v *View) load(
 			failed[i] = fmt.Errorf("run %q: %w", snapshots[i].Run.ID, failed[i])
 		}
 	}
-	return good, errors.Join(failed...)
+	return good, left, errors.Join(failed...)
 }
 
 func (v *View) openSnapshot(ctx context.Context, s *store.Snapshot) error {

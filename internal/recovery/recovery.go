@@ -30,6 +30,19 @@ type Found struct {
 	Shards   []store.Shard // that were taken over
 }
 
+// FoundIn returns the leases that were acquired, and what was found.
+func FoundIn(acquired []store.Acquired) (leases []store.Lease, f Found) {
+	f.Clean = true
+	for i := range acquired {
+		a := &acquired[i]
+		leases = append(leases, a.Lease)
+		f.Shards = append(f.Shards, a.Lease.Shard)
+		f.Clean = f.Clean && a.Clean
+		f.Suspects += a.Suspects
+	}
+	return leases, f
+}
+
 // Report is what was found, and counts.
 type Report struct {
 	Found
@@ -41,8 +54,11 @@ type Report struct {
 // live are the statuses that are counted.
 var live = []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}
 
-// Recorder makes reports. It is safe for concurrent use. All exported fields are required.
+// Recorder makes reports. It is safe for concurrent use. All exported fields but Hook and First are required.
 type Recorder struct {
+	First *Found      // for Begin; nil: shards are taken later
+	Hook  func(Found) // is called with what was found, before it is counted; nil: nothing is
+	Brief bool        // the process is about to stop again: nothing is counted
 	Count func(context.Context, store.Filter) ([]store.Tally, error)
 	Go    func(func()) // begins a goroutine that its caller waits for
 	Now   func() store.Time
@@ -52,13 +68,26 @@ type Recorder struct {
 	since time.Time            // when the first of what is open was found
 	open  *Report              // not yet counted; nil: there is none
 	taken map[store.Shard]bool // the shards of open
-	newly []store.Shard        // those that were found last
+	parts [][]store.Shard      // of these, as they were found, which no last claim has covered
 	last  *Report
+}
+
+// Begin adds First, if there is one.
+func (r *Recorder) Begin() {
+	if r.First != nil {
+		r.Found(*r.First)
+	}
 }
 
 // Found begins a report, or adds to the one that is open. Call it before a claim can be made in
 // the shards.
 func (r *Recorder) Found(f Found) {
+	if r.Hook != nil {
+		r.Hook(f)
+	}
+	if r.Brief {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
@@ -72,7 +101,7 @@ func (r *Recorder) Found(f Found) {
 		}
 		r.taken[shard] = true
 	}
-	r.newly = f.Shards
+	r.parts = append(r.parts, f.Shards)
 }
 
 // Claimed adds the answer to a claim in the shards that were held when it was requested. The
@@ -96,18 +125,22 @@ func (r *Recorder) claimed(in *ownership.Shards, claims *store.Claims) *Report {
 			r.open.Due = min(r.open.Due+1, Most+1)
 		}
 	}
-	// A claim that was requested before the shards were taken says nothing of them.
-	covers := slices.ContainsFunc(r.newly, func(s store.Shard) bool { return in.Of(s) != nil })
+	if !claims.More {
+		// A claim that was requested before shards were taken says nothing of them.
+		r.parts = slices.DeleteFunc(r.parts, func(part []store.Shard) bool {
+			return slices.ContainsFunc(part, func(s store.Shard) bool { return in.Of(s) != nil })
+		})
+	}
 	switch late := time.Since(r.since) > within; {
-	case covers && !claims.More:
+	case len(r.parts) == 0:
 	case late && claims.More:
 		r.open.Due = Most + 1
-	case late: // the shards are lost again
+	case late: // they are lost again, or their server is away
 	default:
 		return nil
 	}
 	report := r.open
-	r.open, r.taken, r.newly = nil, nil, nil
+	r.open, r.taken, r.parts = nil, nil, nil
 	return report
 }
 

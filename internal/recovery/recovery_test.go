@@ -68,7 +68,7 @@ func TestDueIsWhatTheFirstClaimsFind(t *testing.T) {
 	}
 	b.Found(recovery.Found{Clean: true, Shards: []store.Shard{shard(1), shard(2)}})
 	b.Found(recovery.Found{Suspects: 3, Shards: []store.Shard{shard(3)}})
-	b.Claimed(t.Context(), held(t, 1, 2), claims(2, shard(1), false)) // requested before 3 was taken
+	b.Claimed(t.Context(), held(t, 1, 2), claims(2, shard(1), false)) // requested before 3 was taken, or of another server
 	if b.Last() != nil {
 		t.Fatal("a claim of before the takeover has ended the report")
 	}

@@ -201,14 +201,18 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 }
 
 // Load implements store.Store.
-func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	_, err := s.act(ctx)
 	defer s.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var snapshots []store.Snapshot
-	for _, no := range runs {
+	bytes := 0
+	for i, no := range runs {
+		if bytes >= store.LoadBytes {
+			return snapshots, runs[i:], nil
+		}
 		r := s.runs[no]
 		if r == nil {
 			continue
@@ -231,8 +235,9 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 			}
 		}
 		snapshots = append(snapshots, snap)
+		bytes += snap.Bytes()
 	}
-	return snapshots, nil
+	return snapshots, nil, nil
 }
 
 // List implements store.Store.

@@ -119,7 +119,7 @@ func TestSettledBatches(t *testing.T) {
 			if err != nil || again.Turns[0].Verdict != store.Committed {
 				t.Errorf("the last batch again: %+v, %v", again, err)
 			}
-			if got, err := s.Load(t.Context(), []store.RunNo{run.No}); err != nil || len(got[0].Entries) != batches-1 {
+			if got, _, err := s.Load(t.Context(), []store.RunNo{run.No}); err != nil || len(got[0].Entries) != batches-1 {
 				t.Errorf("expected %d entries: %v", batches-1, err)
 			}
 			gone := n.node

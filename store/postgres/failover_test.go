@@ -278,7 +278,7 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 	address.Target(standby.Addr())
 
 	for what, act := range map[string]func() error{
-		"Load":   func() error { _, err := s.Load(t.Context(), []store.RunNo{kept.No}); return err },
+		"Load":   func() error { _, _, err := s.Load(t.Context(), []store.RunNo{kept.No}); return err },
 		"Commit": func() error { _, err := s.Commit(t.Context(), n.batch(nil, claimedStart("next"))); return err },
 		"Renew":  func() error { _, _, err := s.Renew(t.Context(), n.leases, ttl); return err },
 		"Apply":  func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("next")}); return err },
@@ -409,7 +409,7 @@ func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
 	}
 	address.Target(other.Addr())
 	servers.Until(t, "the process that misses its commit says so", func() bool {
-		_, err := s.Load(t.Context(), []store.RunNo{kept.No})
+		_, _, err := s.Load(t.Context(), []store.RunNo{kept.No})
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("Load gave %v", err)
 		}

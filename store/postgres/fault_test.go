@@ -178,7 +178,7 @@ func TestServerAway(t *testing.T) {
 		"Apply":    func() error { _, _, err := s.Apply(ctx, []store.Command{start("x")}); return err },
 		"Commit":   func() error { _, err := s.Commit(ctx, n.batch(nil)); return err },
 		"Claim":    func() error { _, err := s.Claim(ctx, store.ClaimRequest{Leases: n.leases, Limit: 1}); return err },
-		"Load":     func() error { _, err := s.Load(ctx, []store.RunNo{r.No}); return err },
+		"Load":     func() error { _, _, err := s.Load(ctx, []store.RunNo{r.No}); return err },
 		"List":     func() error { _, err := s.List(ctx, store.Filter{}); return err },
 		"Sweep":    func() error { _, err := s.Sweep(ctx, store.SweepRequest{Leases: n.leases}); return err },
 	} {
@@ -187,7 +187,7 @@ func TestServerAway(t *testing.T) {
 		}
 	}
 	proxy.Refuse(false)
-	until(t, func() error { _, err := s.Load(ctx, []store.RunNo{r.No}); return err })
+	until(t, func() error { _, _, err := s.Load(ctx, []store.RunNo{r.No}); return err })
 }
 
 // TestStoppedInTheMiddle: a process that stands still within an act of several

@@ -79,7 +79,7 @@ func TestFence(t *testing.T) {
 					t.Errorf("expected %s to be fenced, found %s", loc, v)
 				}
 			}
-			if s, err := b.s.Load(t.Context(), []store.RunNo{run.No}); err != nil || len(s[0].Entries) != 1 {
+			if s, _, err := b.s.Load(t.Context(), []store.RunNo{run.No}); err != nil || len(s[0].Entries) != 1 {
 				t.Errorf("expected one entry, found %+v: %v", s, err)
 			}
 		})

@@ -343,8 +343,8 @@ func (w *watched) day(stage string, most float64) {
 	claims = claim("claim of a run and an item", 2)
 	c := &claims.Runs[0].Run
 	claim("claim of an item of a claimed run", 1) // the same again
-	do("load", func() error { _, err := s.Load(ctx, []store.RunNo{a.No, b.No, c.No}); return err })
-	do("load one", func() error { _, err := s.Load(ctx, []store.RunNo{a.No}); return err })
+	do("load", func() error { _, _, err := s.Load(ctx, []store.RunNo{a.No, b.No, c.No}); return err })
+	do("load one", func() error { _, _, err := s.Load(ctx, []store.RunNo{a.No}); return err })
 	do("history", func() error { _, err := s.History(ctx, store.HistoryQuery{Run: a.No}); return err })
 	do("inbox", func() error { _, err := s.Inbox(ctx, b.No); return err })
 	do("list by number", func() error { _, err := s.List(ctx, store.Filter{Nos: []store.RunNo{a.No, b.No}}); return err })
@@ -394,7 +394,7 @@ func TestLoadStreamsHistories(t *testing.T) {
 	w.mu.Lock()
 	w.plans = nil
 	w.mu.Unlock()
-	got, err := w.n.s.Load(t.Context(), nos)
+	got, _, err := w.n.s.Load(t.Context(), nos)
 	if err != nil || len(got) != runs {
 		t.Fatalf("loaded %d of %d runs: %v", len(got), runs, err)
 	}

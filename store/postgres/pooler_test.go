@@ -32,7 +32,7 @@ func TestBehindAPooler(t *testing.T) {
 					t.Errorf("apply: %v, %+v", err, answers)
 					return
 				}
-				if _, err := s.Load(t.Context(), []store.RunNo{answers[0].Run.No}); err != nil {
+				if _, _, err := s.Load(t.Context(), []store.RunNo{answers[0].Run.No}); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Describe(t.Context()); err != nil {

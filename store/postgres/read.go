@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/storekit"
@@ -58,61 +61,167 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	return d, err
 }
 
+// loadRuns reads runs in their order, up to the one with which they have store.LoadBytes.
+const loadRuns = `SELECT ` + runValues + ` FROM (
+		SELECT l.run_no, sum(l.size) OVER (ORDER BY q.place) - l.size AS before
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS q(run_no, place), LATERAL (
+			SELECT r.run_no, coalesce(octet_length(r.input), 0) + coalesce(octet_length(r.output), 0) AS size
+			FROM stet.runs r WHERE r.run_no=q.run_no OFFSET 0) l OFFSET 0) b, LATERAL (
+		SELECT * FROM stet.runs r WHERE r.run_no=b.run_no AND b.before<$2::bigint OFFSET 0) r`
+
 // loadEntries reads the entries of runs, run by run in the order of the index: an order over all
 // runs would make the server sort all histories, values and all, which are larger than its
 // memory for that, before it sends the first row.
 var loadEntries = "SELECT e.run_no, " + entrySmall + ` FROM unnest($1::bigint[]) AS q(run_no), LATERAL (
 		SELECT r.run_no, r.incarnation FROM stet.runs r WHERE r.run_no=q.run_no OFFSET 0) r, LATERAL (
-		SELECT * FROM stet.entries e WHERE e.run_no=r.run_no AND e.incarnation=r.incarnation ORDER BY e.loc OFFSET 0) e`
+		SELECT * FROM stet.entries e WHERE e.run_no=r.run_no AND e.incarnation=r.incarnation ORDER BY e.loc OFFSET 0) e
+	LIMIT $2::bigint`
+
+// loadItems reads the items of runs, run by run.
+var loadItems = "SELECT " + itemHeads + `, i.run_no FROM unnest($1::bigint[]) AS q(run_no), LATERAL (
+		SELECT * FROM stet.inbox i WHERE i.run_no=q.run_no AND i.state<{consumed}
+		UNION ALL SELECT * FROM stet.inbox i WHERE i.run_no=q.run_no AND i.kind={update}
+			AND i.verdict IS NULL AND i.state>={consumed}
+		ORDER BY item_no OFFSET 0) i
+	LIMIT $2::bigint`
+
+// loadRows bounds the rows of a statement that loads several runs. Each is smaller than about
+// store.LargeValue.
+const loadRows = 8192
+
+// loading is a load under way.
+type loading struct {
+	*tx
+	found map[store.RunNo]*store.Snapshot
+	sizes map[store.RunNo]int
+}
 
 // Load implements store.Store.
-func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	list := numbers(runs)
-	found := make(map[store.RunNo]*store.Snapshot, len(runs))
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	var snapshots []store.Snapshot
+	var left []store.RunNo
 	err := s.read(ctx, "load runs", func(t *tx) error {
-		err := t.each("SELECT "+runValues+" FROM stet.runs r WHERE r.run_no=ANY($1::bigint[])", []any{list},
-			func(scan func(...any) error) error {
-				run, err := scanRun(scan)
-				found[run.No] = &store.Snapshot{Run: run}
-				return err
-			})
-		if err != nil || len(found) == 0 {
+		l := &loading{t, make(map[store.RunNo]*store.Snapshot, len(runs)), make(map[store.RunNo]int, len(runs))}
+		beyond, err := l.runs(runs)
+		if err != nil || len(l.found) == 0 {
 			return err
 		}
-		err = t.each(loadEntries, []any{list}, func(scan func(...any) error) error {
-			var no int64
-			e, err := scanEntry(scan, &no)
-			if err == nil {
-				found[store.RunNo(no)].Entries = append(found[store.RunNo(no)].Entries, e)
-			}
+		whole := slices.DeleteFunc(slices.Clone(runs), func(no store.RunNo) bool { return l.found[no] == nil })
+		if whole, err = l.whole(loadEntries, whole, l.entry); err != nil {
 			return err
-		})
+		}
+		if whole, err = l.whole(loadItems, whole, l.item); err != nil {
+			return err
+		}
+		loaded := make(map[store.RunNo]bool, len(whole))
+		for _, no := range whole {
+			loaded[no] = true
+		}
+		for _, no := range runs[:len(runs)-len(beyond)] {
+			switch {
+			case loaded[no]:
+				snapshots = append(snapshots, *l.found[no])
+			case l.found[no] != nil:
+				left = append(left, no)
+			}
+		}
+		left = append(left, beyond...)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return snapshots, left, nil
+}
+
+// runs reads the rows of runs, and returns the last ones, which it leaves. Some of these may not exist.
+func (l *loading) runs(runs []store.RunNo) (beyond []store.RunNo, err error) {
+	bytes := 0
+	err = l.each(loadRuns, []any{numbers(runs), store.LoadBytes}, func(scan func(...any) error) error {
+		run, err := scanRun(scan)
+		l.found[run.No] = &store.Snapshot{Run: run}
+		l.sizes[run.No] = len(run.Input) + len(run.Output)
+		bytes += l.sizes[run.No]
+		return err
+	})
+	end := len(runs)
+	if bytes >= store.LoadBytes {
+		for l.found[runs[end-1]] == nil {
+			end--
+		}
+	}
+	return runs[end:], err
+}
+
+// errEnough ends a statement that loads.
+var errEnough = errors.New("enough is loaded")
+
+// whole reads rows of runs, and returns the first runs, of which all rows were read: one at least.
+// The statement returns the rows run by run, in the order of runs.
+func (l *loading) whole(
+	sql string, runs []store.RunNo, row func(func(...any) error) (store.RunNo, int, error),
+) ([]store.RunNo, error) {
+	limit := loadRows
+	if len(runs) == 1 {
+		limit = math.MaxInt
+	}
+	rows, at, bytes := 0, -1, 0 // at is the run of the last row
+	err := l.each(sql, []any{numbers(runs), limit}, func(scan func(...any) error) error {
+		no, size, err := row(scan)
 		if err != nil {
 			return err
 		}
-		return t.each("SELECT "+itemHeads+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[])
-			AND i.state<{consumed}
-			UNION ALL SELECT `+itemHeads+`, i.run_no FROM stet.inbox i WHERE i.run_no=ANY($1::bigint[]) AND i.kind={update}
-				AND i.verdict IS NULL AND i.state>={consumed}
-			ORDER BY 16, 1`, []any{list}, func(scan func(...any) error) error {
-			var no int64
-			it, err := scanHead(scan, &no)
-			if snap := found[store.RunNo(no)]; err == nil && snap != nil {
-				snap.Items = append(snap.Items, it)
+		rows++
+		for begun := at; at < 0 || runs[at] != no; {
+			if at++; at == len(runs) {
+				return fmt.Errorf("rows of run %d came after those of run %d, which was requested later", no, runs[begun])
 			}
-			return err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	var snapshots []store.Snapshot
-	for _, no := range runs {
-		if snap := found[no]; snap != nil {
-			snapshots = append(snapshots, *snap)
+			if bytes >= store.LoadBytes {
+				return errEnough
+			}
+			bytes += l.sizes[runs[at]]
 		}
+		bytes += size
+		l.sizes[no] += size
+		return nil
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		return runs[:at], nil
+	case err != nil || rows < limit:
+		return runs, err
+	case at > 0:
+		return runs[:at], nil // the last one may have more rows
 	}
-	return snapshots, nil
+	first := l.found[runs[0]]
+	if first.Items = nil; sql == loadEntries {
+		first.Entries = nil
+	}
+	return l.whole(sql, runs[:1], row)
+}
+
+// entry reads an entry, and returns its run and size.
+func (l *loading) entry(scan func(...any) error) (store.RunNo, int, error) {
+	var no int64
+	e, err := scanEntry(scan, &no)
+	if err != nil {
+		return 0, 0, err
+	}
+	snap := l.found[store.RunNo(no)]
+	snap.Entries = append(snap.Entries, e)
+	return snap.Run.No, e.Bytes(), nil
+}
+
+// item reads an item, and returns its run and size.
+func (l *loading) item(scan func(...any) error) (store.RunNo, int, error) {
+	var no int64
+	it, err := scanHead(scan, &no)
+	if err != nil {
+		return 0, 0, err
+	}
+	snap := l.found[store.RunNo(no)]
+	snap.Items = append(snap.Items, it)
+	return snap.Run.No, it.Bytes(), nil
 }
 
 // History implements store.Store.

@@ -51,9 +51,9 @@ func TestLoadOfLongHistories(t *testing.T) {
 	}
 	before := scripts()
 	nos = append(nos, 1<<40) // which is none
-	snapshots, err := s.Load(t.Context(), nos)
-	if err != nil || len(snapshots) != runs {
-		t.Fatalf("loaded %d of %d runs: %v", len(snapshots), runs, err)
+	snapshots, left, err := s.Load(t.Context(), nos)
+	if err != nil || len(snapshots) != runs || len(left) != 0 {
+		t.Fatalf("loaded %d of %d runs, %d are left: %v", len(snapshots), runs, len(left), err)
 	}
 	for i, snap := range snapshots {
 		if snap.Run.No != nos[i] || len(snap.Entries) != entries+i || len(snap.Entries[0].Value) != len(value) {

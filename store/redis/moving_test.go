@@ -57,7 +57,7 @@ func TestHalfMovedSlot(t *testing.T) {
 			return err
 		},
 		"describe":     func() error { _, err := s.Describe(t.Context()); return err },
-		"load":         func() error { _, err := s.Load(t.Context(), []store.RunNo{run.No}); return err },
+		"load":         func() error { _, _, err := s.Load(t.Context(), []store.RunNo{run.No}); return err },
 		"list":         func() error { _, err := s.List(t.Context(), store.Filter{Limit: 10}); return err },
 		"count":        func() error { _, err := s.Count(t.Context(), store.Filter{}); return err },
 		"history":      func() error { _, err := s.History(t.Context(), store.HistoryQuery{Run: run.No}); return err },

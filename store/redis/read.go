@@ -10,21 +10,30 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
+// loadParts is how many parts load at the same time, until the answers show that the runs are
+// small: each part may exceed its bound by a run.
+const loadParts = 4
+
 // Load implements store.Store.
-func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	parts, places := byPart(s, runs, func(no *store.RunNo) int { return int(max(int64(*no), 0) % int64(s.slots)) })
 	var r reader
 	found := map[store.RunNo]store.Snapshot{}
-	for len(parts) > 0 {
+	bytes := 0
+	for together := loadParts; len(parts) > 0 && bytes < store.LoadBytes; together *= loadParts {
+		if bytes > store.LoadBytes/loadParts {
+			together = loadParts
+		}
+		asked := parts[:min(len(parts), together)]
 		var calls []call
-		for _, part := range parts {
+		for _, part := range asked {
 			var a args
 			each(&a, places[part], func(i int) { a.int(int64(runs[i])) })
 			calls = append(calls, call{part, a.list})
 		}
 		replies, err := s.run(ctx, loadScript, "load runs", calls...)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var left []int
 		for k, m := range replies {
@@ -34,18 +43,28 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 				f := r.tuple(row, 3)
 				snap := store.Snapshot{Run: r.run(f[0], s.slots), Entries: r.heads(r.list(f[1])), Items: r.items(f[2])}
 				found[snap.Run.No] = snap
+				bytes += snap.Bytes()
 			}
-			if r.err == nil && (looked < 1 || looked > len(places[parts[k]])) {
+			if r.err == nil && (looked < 1 || looked > len(places[asked[k]])) {
 				r.bad("the count of loaded runs cannot be read")
 			}
 			if r.err != nil {
-				return nil, r.err
+				return nil, nil, r.err
 			}
-			if places[parts[k]] = places[parts[k]][looked:]; len(places[parts[k]]) > 0 {
-				left = append(left, parts[k])
+			if places[asked[k]] = places[asked[k]][looked:]; len(places[asked[k]]) > 0 {
+				left = append(left, asked[k])
 			}
 		}
-		parts = left
+		parts = append(left, parts[len(asked):]...)
+	}
+	var unseen []int
+	for _, part := range parts {
+		unseen = append(unseen, places[part]...)
+	}
+	slices.Sort(unseen)
+	var left []store.RunNo
+	for _, i := range unseen {
+		left = append(left, runs[i])
 	}
 	var list []store.Snapshot
 	for _, no := range runs {
@@ -53,7 +72,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 			list = append(list, snap)
 		}
 	}
-	return list, r.err
+	return list, left, r.err
 }
 
 // heads reads locations and heads in turn, without large values.

@@ -76,7 +76,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += entries {
-		if _, err := s.Load(b.Context(), []store.RunNo{run}); err != nil {
+		if _, _, err := s.Load(b.Context(), []store.RunNo{run}); err != nil {
 			b.Fatal(err)
 		}
 	}

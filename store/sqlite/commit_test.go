@@ -50,7 +50,7 @@ func TestLargeValuesStandElsewhere(t *testing.T) {
 	open.State, open.Seq, open.At = store.Open, 0, 0
 	b.commit(t, s, &store.Turn{Run: run, Shard: testShard,
 		Entries: []store.Entry{open, doneEntry(2, small), doneEntry(3, []byte{}), doneEntry(4, nil)}})
-	got, err := s.Load(t.Context(), []store.RunNo{run})
+	got, _, err := s.Load(t.Context(), []store.RunNo{run})
 	if err != nil {
 		t.Fatal(err)
 	}

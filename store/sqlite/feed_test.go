@@ -82,7 +82,7 @@ func TestDamagedTags(t *testing.T) {
 		if err != nil || len(page.Runs) != 2 || page.Runs[1].Damage == "" || page.Runs[0].Damage != "" {
 			t.Errorf("List: %+v, %v", page.Runs, err)
 		}
-		snaps, err := s.Load(t.Context(), []store.RunNo{runs[0].Run.No, runs[1].Run.No})
+		snaps, _, err := s.Load(t.Context(), []store.RunNo{runs[0].Run.No, runs[1].Run.No})
 		if err != nil || len(snaps) != 2 {
 			t.Errorf("Load: %+v, %v", snaps, err)
 		}

@@ -56,10 +56,16 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 }
 
 // Load implements store.Store.
-func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	var snapshots []store.Snapshot
+	var left []store.RunNo
+	bytes := 0
 	err := s.read.do(ctx, "load runs", func(c *conn) error {
-		for _, no := range runs {
+		for i, no := range runs {
+			if bytes >= store.LoadBytes {
+				left = runs[i:]
+				return nil
+			}
 			run, err := c.runByNo(no)
 			if err != nil {
 				return err
@@ -75,13 +81,14 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 				return err
 			}
 			snapshots = append(snapshots, snap)
+			bytes += snap.Bytes()
 			if err := c.breathe(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return snapshots, err
+	return snapshots, left, err
 }
 
 func (c *conn) loadEntries(snap *store.Snapshot) error {

@@ -52,13 +52,13 @@ var feedDefects = []*defect{
 		}
 	})},
 	{name: "a snapshot lacks updates that were received",
-		load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-			snapshots, err := b.Store.Load(ctx, runs)
+		load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+			snapshots, left, err := b.Store.Load(ctx, runs)
 			for i := range snapshots {
 				snapshots[i].Items = slices.DeleteFunc(snapshots[i].Items,
 					func(it store.Item) bool { return it.State == store.Consumed })
 			}
-			return snapshots, err
+			return snapshots, left, err
 		}},
 	{name: "a tag is not removed", commit: turns(func(_ *broken, _ context.Context, t *store.Turn) {
 		t.Tags = slices.DeleteFunc(slices.Clone(t.Tags), func(p store.Pair) bool { return p.Value == "" })

@@ -25,7 +25,7 @@ type defect struct {
 	apply    func(*broken, context.Context, []store.Command) ([]store.Answer, store.Time, error)
 	commit   func(*broken, context.Context, store.Batch) (store.BatchResult, error)
 	claim    func(*broken, context.Context, store.ClaimRequest) (store.Claims, error)
-	load     func(*broken, context.Context, []store.RunNo) ([]store.Snapshot, error)
+	load     func(*broken, context.Context, []store.RunNo) ([]store.Snapshot, []store.RunNo, error)
 	list     func(*broken, context.Context, store.Filter) (store.Page, error)
 	count    func(*broken, context.Context, store.Filter) ([]store.Tally, error)
 	history  func(*broken, context.Context, store.HistoryQuery) ([]store.Entry, error)
@@ -147,7 +147,7 @@ func (b *broken) Claim(ctx context.Context, req store.ClaimRequest) (store.Claim
 	return b.Store.Claim(ctx, req)
 }
 
-func (b *broken) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (b *broken) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	if f := b.defect.load; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -343,7 +343,7 @@ var defects = []*defect{
 		if t.Update == nil || t.Update.Continue == nil {
 			return
 		}
-		if runs, err := b.Store.Load(ctx, []store.RunNo{t.Run}); err == nil && len(runs) == 1 {
+		if runs, _, err := b.Store.Load(ctx, []store.RunNo{t.Run}); err == nil && len(runs) == 1 {
 			update, next := *t.Update, *t.Update.Continue
 			next.Input, update.Continue, t.Update = runs[0].Run.Input, &next, &update
 		}
@@ -550,17 +550,28 @@ var defects = []*defect{
 		}
 		return answers, now, err
 	}},
-	{name: "an empty value becomes none", load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-		snaps, err := b.Store.Load(ctx, runs)
-		for i := range snaps {
-			for k := range snaps[i].Entries {
-				if e := &snaps[i].Entries[k]; len(e.Value) == 0 {
-					e.Value = nil
+	{name: "a load says nothing of what it leaves",
+		load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+			snaps, _, err := b.Store.Load(ctx, runs)
+			return snaps, nil, err
+		}},
+	{name: "a load has no bound",
+		load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+			snaps, err := loadAll(ctx, b.Store, runs)
+			return snaps, nil, err
+		}},
+	{name: "an empty value becomes none",
+		load: func(b *broken, ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+			snaps, left, err := b.Store.Load(ctx, runs)
+			for i := range snaps {
+				for k := range snaps[i].Entries {
+					if e := &snaps[i].Entries[k]; len(e.Value) == 0 {
+						e.Value = nil
+					}
 				}
 			}
-		}
-		return snaps, err
-	}},
+			return snaps, left, err
+		}},
 	{name: "a large value is cut", history: func(b *broken, ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
 		entries, err := b.Store.History(ctx, q)
 		for i := range entries {

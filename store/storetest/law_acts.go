@@ -105,7 +105,7 @@ func eachMethod(ctx context.Context, s store.Store) map[string]error {
 	_, _, errs["Apply"] = s.Apply(ctx, []store.Command{{Start: &store.Start{ID: "each", Shard: shardA, Workflow: "w"}}})
 	_, errs["Commit"] = s.Commit(ctx, store.Batch{Node: n.ID, Boot: n.Boot, No: 1})
 	_, errs["Claim"] = s.Claim(ctx, store.ClaimRequest{Node: n.ID, Boot: n.Boot, Limit: 1})
-	_, errs["Load"] = s.Load(ctx, []store.RunNo{1})
+	_, _, errs["Load"] = s.Load(ctx, []store.RunNo{1})
 	_, errs["List"] = s.List(ctx, store.Filter{})
 	_, errs["Count"] = s.Count(ctx, store.Filter{})
 	_, errs["History"] = s.History(ctx, store.HistoryQuery{Run: 1})
@@ -372,7 +372,7 @@ var law12 = []testCase{
 			claims := o.claim(10, "w")
 			claims.Runs[0].Items[0].ID = "changed"
 			spoil(claims.Runs[0].Items[0].Value)
-			snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+			snaps, _, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 			k.ok(err)
 			spoil(snaps[0].Run.Input, snaps[0].Run.Output, snaps[0].Run.Waits, snaps[0].Entries[0].Value,
 				snaps[0].Items[0].Value)

@@ -28,7 +28,7 @@ var law22 = []testCase{
 			seedOf(99), k.now()
 		want.First = store.Origin{Workflow: "w", Seed: first.Seed, Input: sha256.Sum256([]byte("first"))}
 		k.equal("the run", k.get(first.No), want)
-		snaps, err := k.s.Load(k.ctx, []store.RunNo{first.No})
+		snaps, _, err := k.s.Load(k.ctx, []store.RunNo{first.No})
 		k.ok(err)
 		k.equal("the run that is loaded", snaps[0].Run, want)
 		k.equal("its history", snaps[0].Entries, []store.Entry(nil))

@@ -95,7 +95,7 @@ var law23 = []testCase{
 			k.equal("the states of a consumed, a seen, a new item and a verb of a run that is "+id, states(),
 				[]store.ItemState{store.Consumed, store.Dead, store.Dead, store.New})
 			k.equal("what is pending", len(k.inbox(r.No)), 1)
-			snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+			snaps, _, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 			k.ok(err)
 			k.equal("loaded items", len(snaps[0].Items), 1)
 			got := k.letters(store.DeadFilter{RunIDs: []string{id}})

@@ -388,7 +388,7 @@ var law16 = []testCase{
 // load returns the snapshot of a run.
 func load(k *kit, no store.RunNo) store.Snapshot {
 	k.Helper()
-	snapshots, err := k.s.Load(k.ctx, []store.RunNo{no})
+	snapshots, _, err := k.s.Load(k.ctx, []store.RunNo{no})
 	k.ok(err)
 	if len(snapshots) != 1 {
 		k.Fatalf("run number %d: %d snapshots", no, len(snapshots))

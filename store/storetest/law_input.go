@@ -212,7 +212,7 @@ var law11 = []testCase{
 	{"UnknownNumbersFindNothing", func(k *kit) {
 		k.start("r")
 		for _, no := range []store.RunNo{0, -1, 1 << 40} {
-			snaps, err := k.s.Load(k.ctx, []store.RunNo{no})
+			snaps, _, err := k.s.Load(k.ctx, []store.RunNo{no})
 			k.ok(err)
 			entries, err := k.s.History(k.ctx, store.HistoryQuery{Run: no, Values: true})
 			k.ok(err)

@@ -154,7 +154,7 @@ var law24 = []testCase{
 		k.equal("what was swept: 2 entries, 2 items, 2 feeds, 2 items of a stream, 1 act, 1 run",
 			got, swept{Rows: 10, Runs: 1})
 		k.equal("the runs", k.runs(), "")
-		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+		snaps, _, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 		k.ok(err)
 		feeds, err := k.s.Feeds(k.ctx, store.FeedQuery{Runs: []store.RunNo{r.No}})
 		k.ok(err)

@@ -119,7 +119,7 @@ var readCases = []testCase{
 			turn.Entries = append(turn.Entries, entry(loc, store.Open, func(e *store.Entry) { e.Value = values[loc] }))
 		}
 		o.turn(turn, store.Committed)
-		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+		snaps, _, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 		k.ok(err)
 		small, err := k.s.History(k.ctx, store.HistoryQuery{Run: r.No})
 		k.ok(err)
@@ -169,7 +169,7 @@ var readCases = []testCase{
 			k.Fatalf("claimed are %+v", claims.Runs)
 		}
 		check("Claim", claims.Runs[0].Items)
-		snaps, err := k.s.Load(k.ctx, []store.RunNo{r.No})
+		snaps, _, err := k.s.Load(k.ctx, []store.RunNo{r.No})
 		k.ok(err)
 		check("Load", snaps[0].Items)
 		items, err := k.s.Inbox(k.ctx, r.No)
@@ -181,6 +181,67 @@ var readCases = []testCase{
 			k.inbox(r.No, "a", "b", "c", "d", "e", "f"))
 		k.equal("all were there", complete, true)
 	}},
+	{"LoadIsBounded", func(k *kit) {
+		o := k.owner(k.s, "n")
+		const rows, bytes = 700, 4000
+		value := make([]byte, bytes)
+		asked := []store.RunNo{1 << 40}
+		want := map[store.RunNo]int{}
+		add := func(r store.Run) { asked, want[r.No] = append(asked, r.No), rows*bytes }
+		for i := range 4 {
+			add(o.started(fmt.Sprint("input-", i), func(s *store.Start) { s.Input = make([]byte, rows*bytes) }))
+		}
+		for i := range 4 {
+			r := o.started(fmt.Sprint("entries-", i))
+			t := &store.Turn{Run: r.No, Shard: r.Shard}
+			for n := range rows {
+				e := entry(fmt.Sprintf("e%04d", n), store.Done)
+				e.Value = value
+				t.Entries = append(t.Entries, e)
+			}
+			o.turn(t, store.Committed)
+			add(r)
+		}
+		for i := range 3 {
+			id := fmt.Sprint("items-", i)
+			r := o.started(id)
+			var sends []store.Command
+			for n := range rows {
+				sends = append(sends, message(id, fmt.Sprint(n)))
+				sends[n].Item.Value = value
+			}
+			_, _, err := k.s.Apply(k.ctx, sends)
+			k.ok(err)
+			add(r)
+		}
+		asked = append(asked, 1<<40+1)
+		var got []store.RunNo
+		answers := 0
+		for left := slices.Clone(asked); len(left) > 0; answers++ {
+			snaps, next, err := k.s.Load(k.ctx, left)
+			k.ok(err)
+			if len(next) >= len(left) {
+				k.Fatalf("of %d numbers %d are left", len(left), len(next))
+			}
+			sum, largest := 0, 0
+			for i := range snaps {
+				no, size := snaps[i].Run.No, snaps[i].Bytes()
+				if slices.Contains(next, no) || size < want[no] {
+					k.Errorf("run %d has %d bytes, expected %d; left are %v", no, size, want[no], next)
+				}
+				got, sum, largest = append(got, no), sum+size, max(largest, size)
+			}
+			if sum > store.LoadBytes+4*largest { // several servers may answer at the same time
+				k.Errorf("an answer has %d runs with %d bytes", len(snaps), sum)
+			}
+			left = next
+		}
+		slices.Sort(got)
+		k.equal("the runs of all answers", got, slices.Sorted(slices.Values(asked[1:len(asked)-1])))
+		if answers < 2 {
+			k.Errorf("%d bytes came in %d answers", len(want)*rows*bytes, answers)
+		}
+	}},
 	{"LoadReturnsWhatIsThere", func(k *kit) {
 		o := k.owner(k.s, "n")
 		a, b := o.started("a", func(s *store.Start) { s.Input = make([]byte, 2000) }), o.started("b")
@@ -191,7 +252,7 @@ var readCases = []testCase{
 				entry("\xff", store.Done)},
 			Seen: []store.ItemNo{seen}, Consumed: []store.Consumption{{Item: no}},
 			Update: &store.Update{Status: store.Running, Output: make([]byte, 3000)}}, store.Committed)
-		snaps, err := k.s.Load(k.ctx, []store.RunNo{b.No, a.No + 1000, a.No})
+		snaps, _, err := k.s.Load(k.ctx, []store.RunNo{b.No, a.No + 1000, a.No})
 		k.ok(err)
 		want := []store.Snapshot{{Run: k.get(b.No)}, {Run: k.get(a.No), Entries: k.history(a.No), Items: k.inbox(a.No)}}
 		k.equal("the snapshots", snaps, want)

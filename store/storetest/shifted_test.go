@@ -84,9 +84,9 @@ func (s *shifted) Claim(ctx context.Context, req store.ClaimRequest) (store.Clai
 	return out(s, c), err
 }
 
-func (s *shifted) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	l, err := s.Store.Load(ctx, in(s, runs))
-	return out(s, l), err
+func (s *shifted) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	l, left, err := s.Store.Load(ctx, in(s, runs))
+	return out(s, l), out(s, left), err
 }
 
 func (s *shifted) List(ctx context.Context, f store.Filter) (store.Page, error) {

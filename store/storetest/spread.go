@@ -258,9 +258,9 @@ func (s *spread) Claim(ctx context.Context, req store.ClaimRequest) (store.Claim
 	return c, err
 }
 
-func (s *spread) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
-	snaps, err := s.Store.Load(ctx, runs)
-	return gather(s, snaps), err
+func (s *spread) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	snaps, left, err := s.Store.Load(ctx, runs)
+	return gather(s, snaps), left, err
 }
 
 func (s *spread) List(ctx context.Context, f store.Filter) (store.Page, error) {

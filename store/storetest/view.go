@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -113,9 +114,23 @@ func (st *state) tidy() {
 	}
 }
 
+// loadAll loads runs with as many calls as it takes.
+func loadAll(ctx context.Context, s store.Store, nos []store.RunNo) ([]store.Snapshot, error) {
+	snapshots, left, err := s.Load(ctx, nos)
+	for err == nil && len(left) > 0 {
+		var more []store.Snapshot
+		before := len(left)
+		if more, left, err = s.Load(ctx, left); err == nil && len(left) >= before {
+			err = fmt.Errorf("of %d runs none was looked at", before)
+		}
+		snapshots = append(snapshots, more...)
+	}
+	return snapshots, err
+}
+
 // snapshotsOf returns the snapshots of runs by their numbers.
 func snapshotsOf(ctx context.Context, s store.Store, nos []store.RunNo) (map[store.RunNo]store.Snapshot, error) {
-	snapshots, err := s.Load(ctx, nos)
+	snapshots, err := loadAll(ctx, s, nos)
 	loaded := make(map[store.RunNo]store.Snapshot, len(snapshots))
 	for _, snap := range snapshots {
 		loaded[snap.Run.No] = snap

@@ -436,7 +436,7 @@ func (s *side) do(ctx context.Context, o op) answer {
 			Build: o.Build, Unservable: o.Unservable,
 		}))
 	case *loadOp:
-		return answerOf(s.handles[o.Handle].Load(ctx, o.Runs))
+		return answerOf(loadAll(ctx, s.handles[o.Handle], o.Runs))
 	case *listOp:
 		return answerOf(pages(ctx, s.handles[o.Handle], o.Filter))
 	case *countOp:

@@ -40,6 +40,10 @@ type (
 		Answers []store.Answer
 		Now     store.Time
 	}
+	loaded struct {
+		Snapshots []store.Snapshot
+		Left      []store.RunNo
+	}
 	nothing struct{}
 )
 
@@ -116,8 +120,9 @@ var methods = [...]method{
 	claim: of("Claim", true, func(ctx context.Context, s store.Store, in store.ClaimRequest) (store.Claims, error) {
 		return s.Claim(ctx, in)
 	}),
-	load: of("Load", false, func(ctx context.Context, s store.Store, in []store.RunNo) ([]store.Snapshot, error) {
-		return s.Load(ctx, in)
+	load: of("Load", false, func(ctx context.Context, s store.Store, in []store.RunNo) (loaded, error) {
+		snapshots, left, err := s.Load(ctx, in)
+		return loaded{snapshots, left}, err
 	}),
 	list: of("List", false, func(ctx context.Context, s store.Store, in store.Filter) (store.Page, error) {
 		return s.List(ctx, in)
@@ -269,9 +274,10 @@ func Answers(answer []byte) []store.Answer {
 }
 
 // Snapshots returns the answer to Load; of an error none.
-func Snapshots(answer []byte) (all []store.Snapshot) {
+func Snapshots(answer []byte) []store.Snapshot {
+	var all loaded
 	_ = response(answer, &all) // an error has none
-	return all
+	return all.Snapshots
 }
 
 // Committed returns a batch and what became of it.

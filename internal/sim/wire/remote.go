@@ -140,9 +140,10 @@ func (r *Remote) Claim(ctx context.Context, req store.ClaimRequest) (claims stor
 	return claims, err
 }
 
-func (r *Remote) Load(ctx context.Context, runs []store.RunNo) (all []store.Snapshot, err error) {
-	err = r.call(ctx, load, runs, &all)
-	return all, err
+func (r *Remote) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	var all loaded
+	err := r.call(ctx, load, runs, &all)
+	return all.Snapshots, all.Left, err
 }
 
 func (r *Remote) List(ctx context.Context, f store.Filter) (page store.Page, err error) {

@@ -90,7 +90,7 @@ func (src *Source) startOf(
 // whole reads a run with all values and with its dead letters, which are pending for
 // a fork as they would be after a rewind; those that it has refused are not.
 func (src *Source) whole(ctx context.Context, no store.RunNo) (*store.Snapshot, error) {
-	snapshots, err := src.Store.Load(ctx, []store.RunNo{no})
+	snapshots, _, err := src.Store.Load(ctx, []store.RunNo{no})
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,17 @@ for i = 1, num() do
 	if r then
 		local items = {}
 		for item_no, entry in pairs(open(r)) do
-			if state(entry) ~= STATE.dead then items[#items + 1] = head(item_no, entry) end
+			if state(entry) ~= STATE.dead then
+				local it = head(item_no, entry)
+				items[#items + 1] = it
+				for k = 1, #it do size = size + (it[k] and #it[k] or 0) end
+			end
 		end
 		local entries = call('HGETALL', T .. 'e:' .. no .. ':' .. r.ic)
 		for k = 1, #entries do size = size + #entries[k] end
-		snapshots[#snapshots + 1] = { snapshot(no, ROW_ALL), entries, items }
+		local values = snapshot(no, ROW_ALL)
+		for k = 1, #values do size = size + (values[k] and #values[k] or 0) end
+		snapshots[#snapshots + 1] = { values, entries, items }
 		if size >= MAX.load then break end
 	end
 end

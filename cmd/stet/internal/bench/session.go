@@ -67,7 +67,7 @@ func (c *counted) Claim(ctx context.Context, req store.ClaimRequest) (store.Clai
 	return c.Store.Claim(ctx, req)
 }
 
-func (c *counted) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (c *counted) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	c.calls.Add(1)
 	return c.Store.Load(ctx, runs)
 }

@@ -80,7 +80,7 @@ func (c counting) List(ctx context.Context, f store.Filter) (store.Page, error) 
 	return c.Store.List(ctx, f)
 }
 
-func (c counting) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, error) {
+func (c counting) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
 	c.reads.Add(1)
 	return c.Store.Load(ctx, runs)
 }
