@@ -109,6 +109,7 @@ func (a *app) commands() []*cobra.Command {
 		nodeCommands{a}.command(),
 		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
 		admin.serveCommand(), admin.tokenCommand(), admin.mcpCommand(),
+		admin.devCommand(),
 		trial.benchCommand(), trial.tortureCommand(), admin.versionCommand(),
 	}
 }

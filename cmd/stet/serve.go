@@ -25,6 +25,12 @@ type serveFlags struct {
 	address, cert, key string
 	networks, hosts    []string
 	agents             mcpFlags
+
+	// beside returns what is served beside the API, by path; nil: nothing. listening is
+	// called when the address was printed; nil: nothing is. listens says that it was.
+	beside    func(api http.Handler) map[string]http.Handler
+	listening func()
+	listens   bool
 }
 
 func (ac adminCommands) serveCommand() *cobra.Command {
@@ -93,8 +99,13 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	}
 	decider := &decider{engine: e, store: s, log: ac.log}
 	handler = decider.around(handler)
+	others := map[string]http.Handler{}
+	if f.beside != nil {
+		others = f.beside(handler)
+	}
+	others["/mcp"] = box.Handler(handler)
 	web := &http.Server{
-		Handler:           onlyFrom(networks, beside(box.Handler(handler), handler)),
+		Handler:           onlyFrom(networks, byPath(others, handler)),
 		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(ac.log.Handler(), slog.LevelError),
 	}
@@ -108,6 +119,10 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	}
 	ac.say("the dashboard is at")
 	fmt.Fprintln(ac.out, address)
+	if f.listening != nil {
+		f.listens = true
+		f.listening()
+	}
 	ended := make(chan error, 1)
 	go func() {
 		if f.cert != "" {
@@ -180,14 +195,15 @@ func (f *serveFlags) access(
 	return list, "", nil
 }
 
-// beside returns a handler that serves agents at /mcp, and all else as the other does.
-func beside(agents, other http.Handler) http.Handler {
+// byPath returns a handler that serves exact paths, and all else as rest does. It is no
+// http.ServeMux, which would clean the paths of the API.
+func byPath(handlers map[string]http.Handler, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/mcp" {
-			agents.ServeHTTP(w, r)
-			return
+		h := handlers[r.URL.Path]
+		if h == nil {
+			h = rest
 		}
-		other.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 
