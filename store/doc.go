@@ -194,7 +194,7 @@
 // it accepts no item. Of other runs a Sweep deletes entries of former incarnations, and
 // items that are consumed and, if updates, answered: those sent at least 24 hours ago, and
 // messages without a key (Item.Keyed) sent at least ten minutes ago. It judges all this
-// within the act, and deletes at most SweepRows rows in one. Numbers are not used again.
+// within the act, and deletes at most as many rows in one as SweepRequest.Bound says. Numbers are not used again.
 //
 // # Several servers
 //

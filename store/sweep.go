@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// SweepRows is the most rows that one Sweep deletes: entries, items, values, items of
-	// streams, audits and runs together.
+	// SweepRows is the most rows that one Sweep deletes, unless its request says otherwise:
+	// entries, items, values, items of streams, audits and runs together.
 	SweepRows = 500
+	// MaxSweepRows is the most rows that a request may ask for.
+	MaxSweepRows = 4000
 	// MinKeep is how long an ended run stays, whatever its retention.
 	MinKeep = Delay(time.Minute / time.Microsecond)
 	// DedupWindow is how long after its sending a consumed item stays, so that a repeated
@@ -41,6 +43,17 @@ type SweepRequest struct {
 	Rules []Retention
 	Items bool // look for consumed items as well
 	From  SweepPlace
+	// Most is how many rows this part deletes at most, to MaxSweepRows; 0: SweepRows. Others
+	// may have to wait for a part.
+	Most int
+}
+
+// Bound returns how many rows the part deletes at most.
+func (r *SweepRequest) Bound() int {
+	if r.Most == 0 {
+		return SweepRows
+	}
+	return r.Most
 }
 
 // SweepPlace is the point from which a pass continues. The zero SweepPlace is the start.
@@ -66,12 +79,15 @@ type Swept struct {
 // Validate reports whether the request keeps the contract. The error wraps
 // ErrInvalid.
 func (r *SweepRequest) Validate() error {
-	if len(r.Runs) > 0 && (len(r.Leases) > 0 || len(r.Rules) > 0 || r.Items || r.From != SweepPlace{}) {
+	if len(r.Runs) > 0 && (len(r.Leases) > 0 || len(r.Rules) > 0 || r.Items || r.From != SweepPlace{} || r.Most != 0) {
 		return invalid("sweep: expected Runs, or Leases with Rules, found both")
 	}
 	if len(r.Runs) > SweepRows || slices.ContainsFunc(r.Runs, func(no RunNo) bool { return no <= 0 }) {
 		return invalid("sweep: expected at most %d positive numbers of runs, found %d, beginning with %v",
 			SweepRows, len(r.Runs), r.Runs[:min(len(r.Runs), 3)])
+	}
+	if r.Most < 0 || r.Most > MaxSweepRows {
+		return invalid("sweep: expected 0 to %d rows at most, found %d", MaxSweepRows, r.Most)
 	}
 	for i := range r.Rules {
 		rule := &r.Rules[i]

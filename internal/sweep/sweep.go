@@ -5,6 +5,7 @@ package sweep
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -17,11 +18,30 @@ const (
 	// collectEvery is how often objects are collected, and collectFirst how long after
 	// the begin for the first time.
 	collectEvery, collectFirst = 24 * time.Hour, 30 * time.Minute
-	// share is how much longer the sweeper rests after a part than that took.
-	share = 4
 	// shortest is the shortest rest.
 	shortest = 10 * time.Millisecond
 )
+
+// pace is how a pass sweeps that has lasted for a while. If it does not end, more becomes due than a gentle
+// one deletes.
+type pace struct {
+	from time.Duration // since the pass has begun
+	rest float64       // after a part, by the time that it took
+	most int           // rows of a part; 0: store.SweepRows
+}
+
+var paces = []pace{{10 * time.Minute, 0.25, 2000}, {time.Minute, 1, 2000}, {0, 4, 0}}
+
+// paceOf returns the pace of a pass that has lasted for so long.
+func paceOf(lasted time.Duration) pace {
+	i := slices.IndexFunc(paces, func(p pace) bool { return lasted >= p.from })
+	return paces[i]
+}
+
+// after returns how long to rest after a part.
+func (p pace) after(took time.Duration) time.Duration {
+	return max(shortest, time.Duration(p.rest*float64(took)))
+}
 
 // Sweeper is what a sweep needs. All fields are required.
 type Sweeper struct {
@@ -47,6 +67,7 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 	defer timer.Stop()
 	req := store.SweepRequest{Rules: s.Rules()}
 	itemsAt, collectAt := time.Now().Add(itemsEvery), time.Now().Add(collectFirst)
+	var since time.Time // the begin of the pass
 	for {
 		select {
 		case <-stop:
@@ -58,8 +79,10 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 		begun := time.Now()
 		req.Leases = s.Leases()
 		if req.From == (store.SweepPlace{}) {
-			req.Items = begun.After(itemsAt)
+			req.Items, since = begun.After(itemsAt), begun
 		}
+		now := paceOf(begun.Sub(since))
+		req.Most = now.most
 		swept, err := s.Store.Sweep(ctx, req)
 		switch {
 		case err != nil:
@@ -87,7 +110,7 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 			timer.Reset(s.Pause)
 		default:
 			req.From = swept.Next
-			timer.Reset(max(shortest, share*time.Since(begun)))
+			timer.Reset(now.after(time.Since(begun)))
 		}
 	}
 }
@@ -96,8 +119,11 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 // error, which it logs.
 func (s *Sweeper) Pass(ctx context.Context) {
 	req := store.SweepRequest{Rules: s.Rules(), Items: true, Leases: s.Leases()}
+	since := time.Now()
 	for {
 		begun := time.Now()
+		now := paceOf(begun.Sub(since))
+		req.Most = now.most
 		swept, err := s.Store.Sweep(ctx, req)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -110,7 +136,7 @@ func (s *Sweeper) Pass(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(shortest, share*time.Since(begun))):
+		case <-time.After(now.after(time.Since(begun))):
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// swept is a store in which each part takes a second, and a pass has three parts.
+// swept is a store in which each part takes a second, and a pass has three parts, or as many as it says.
 type swept struct {
+	parts    int
 	requests []store.SweepRequest
 	at       []time.Time
 	fails    atomic.Bool // the next part
@@ -27,7 +28,10 @@ func (s *swept) Sweep(_ context.Context, req store.SweepRequest) (store.Swept, e
 	if s.fails.Swap(false) {
 		return store.Swept{}, errors.New("not now")
 	}
-	if req.From.Stage == 2 {
+	if s.parts > 0 && len(s.requests) < s.parts {
+		return store.Swept{Next: store.SweepPlace{No: int64(len(s.requests))}}, nil
+	}
+	if s.parts > 0 || req.From.Stage == 2 {
 		return store.Swept{Done: true}, nil
 	}
 	return store.Swept{Next: store.SweepPlace{Stage: req.From.Stage + 1}}, nil
@@ -71,6 +75,29 @@ func TestPartsAndRests(t *testing.T) {
 		for i, stage := range []int{0, 1, 2, 0} {
 			if r := s.requests[i]; int(r.From.Stage) != stage || len(r.Rules) != 1 || len(r.Leases) != 1 || r.Items {
 				t.Errorf("part %d asked for %+v; want stage %d", i, r, stage)
+			}
+		}
+	})
+}
+
+// A pass that does not end within a minute takes larger parts and rests less, and again after ten minutes.
+func TestALongPassHurries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := swept{parts: 1_000_000}
+		run(t, &s, true, 30*time.Minute)
+		begun := s.at[0]
+		for i := 1; i < len(s.at); i++ {
+			lasted, period := s.at[i-1].Sub(begun), s.at[i].Sub(s.at[i-1])
+			want, most := 1250*time.Millisecond, 2000
+			switch {
+			case lasted < time.Minute:
+				want, most = 5*time.Second, 0
+			case lasted < 10*time.Minute:
+				want = 2 * time.Second
+			}
+			if period != want || s.requests[i-1].Most != most {
+				t.Fatalf("after %s a part and its rest took %s with %d rows; want %s, %d",
+					lasted, period, s.requests[i-1].Most, want, most)
 			}
 		}
 	})

@@ -28,7 +28,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 	if err := req.Validate(); err != nil {
 		return store.Swept{}, err
 	}
-	w := sweep{data: s.data, now: now, shards: map[store.Shard]bool{}, left: store.SweepRows}
+	w := sweep{data: s.data, now: now, shards: map[store.Shard]bool{}, left: req.Bound()}
 	if len(req.Runs) > 0 {
 		w.Done = w.named(req.Runs)
 		if w.Rows > 0 {

@@ -69,7 +69,7 @@ const (
 var tablesOfRuns = []string{"entries", "inbox", "streams", "feeds", "audit", "runs"}
 
 // DeleteRuns implements sqlstore.SweepRows.
-func (r sweepRows) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, err error) {
+func (r sweepRows) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, full bool, err error) {
 	tags := map[int64][]store.Pair{}
 	idle := map[int64]bool{}
 	err = r.t.each(idleRuns, []any{runs}, func(scan func(...any) error) error {
@@ -85,10 +85,10 @@ func (r sweepRows) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	runs = slices.DeleteFunc(slices.Clone(runs), func(no int64) bool { return !idle[no] })
-	left, full := int64(limit), false
+	left := int64(limit)
 	err = r.t.each(sizesOfRuns, []any{runs}, func(scan func(...any) error) error {
 		var no, size int64
 		err := scan(&no, &size)
@@ -98,7 +98,7 @@ func (r sweepRows) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64
 		return err
 	})
 	if err != nil || len(gone) == 0 {
-		return nil, 0, err
+		return nil, 0, full, err
 	}
 	batch := &pgx.Batch{}
 	var keys, texts []string
@@ -122,7 +122,7 @@ func (r sweepRows) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64
 		}
 		rows += tag.RowsAffected()
 	}
-	return gone, rows, errors.Join(err, results.Close())
+	return gone, rows, full, errors.Join(err, results.Close())
 }
 
 // DeleteItems implements sqlstore.SweepRows.

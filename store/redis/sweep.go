@@ -23,7 +23,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 	if err := w.fenced(ctx); err != nil {
 		return store.Swept{}, err
 	}
-	for w.Rows < store.SweepRows {
+	for w.Rows < req.Bound() {
 		part := int(w.Next.No >> partBits)
 		over, err := w.act(ctx, part)
 		switch {
@@ -147,7 +147,7 @@ func (w *sweep) act(ctx context.Context, part int) (over bool, err error) {
 
 // limits adds what a script needs that deletes runs of a part.
 func (w *sweep) limits(a *args, part int) {
-	a.count(store.SweepRows - w.Rows)
+	a.count(w.req.Bound() - w.Rows)
 	a.count(part)
 	a.count(w.s.parts)
 	a.count(len(w.asked))

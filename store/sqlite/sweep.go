@@ -72,8 +72,8 @@ func (r *sweepRows) Current(leases []store.Lease) (map[store.Shard]bool, error) 
 }
 
 // DeleteRuns implements sqlstore.SweepRows. A statement costs little more than its rows here.
-func (r *sweepRows) DeleteRuns([]int64, int) (gone []int64, rows int64, err error) {
-	return nil, 0, nil
+func (r *sweepRows) DeleteRuns([]int64, int) (gone []int64, rows int64, full bool, err error) {
+	return nil, 0, false, nil
 }
 
 // DeleteItems implements sqlstore.SweepRows.

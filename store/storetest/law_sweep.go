@@ -24,7 +24,7 @@ func pass(ctx context.Context, s store.Store, req store.SweepRequest) (swept, er
 		if err != nil {
 			return all, err
 		}
-		if part.Rows > store.SweepRows {
+		if part.Rows > req.Bound() {
 			return all, fmt.Errorf("a sweep has deleted %d rows in one act", part.Rows)
 		}
 		all.Rows, all.Runs, all.Fenced, all.Kept = all.Rows+part.Rows, all.Runs+part.Runs, part.Fenced, part.Kept
@@ -48,7 +48,7 @@ func (g *generator) sweep() op {
 		}
 		return o
 	}
-	o := &sweepOp{Handle: g.handle(), Items: g.chance(2)}
+	o := &sweepOp{Handle: g.handle(), Items: g.chance(2), Most: pick(g, []int{0, 7, 2000})}
 	for _, l := range g.w.spec.now.Leases {
 		epoch := l.Epoch
 		if g.chance(8) {
@@ -284,6 +284,32 @@ var law24 = []testCase{
 		part, err = k.s.Sweep(k.ctx, store.SweepRequest{Leases: o.leases, Rules: rules(hour), From: part.Next})
 		k.ok(err)
 		k.equal("the second part", []any{part.Runs, part.Done}, []any{20, true})
+	}},
+	{"APartIsAsLargeAsItsRequest", func(k *kit) {
+		o := k.owner(k.s, "n")
+		for i := range 40 {
+			r := o.started(fmt.Sprintf("%02d", i))
+			o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("a", store.Done), entry("b", store.Done)},
+				Update: &store.Update{Status: store.Succeeded}}, store.Committed)
+		}
+		k.pass(minute)
+		req := store.SweepRequest{Leases: o.leases, Rules: rules(0), Most: 31}
+		for done, gone := false, 0; !done; {
+			part, err := k.s.Sweep(k.ctx, req)
+			k.ok(err)
+			if gone += part.Runs; part.Rows > 31 || !part.Done && part.Rows == 0 || part.Done && gone != 40 {
+				k.Fatalf("a part of 31 rows: %+v, in all %d runs", part, gone)
+			}
+			done, req.From = part.Done, part.Next
+		}
+		for i := range 300 {
+			o.turn(&store.Turn{Run: o.started(fmt.Sprintf("%03d", i)).No, Shard: shardA,
+				Entries: []store.Entry{entry("a", store.Done)}, Update: &store.Update{Status: store.Succeeded}}, store.Committed)
+		}
+		k.pass(minute)
+		part, err := k.s.Sweep(k.ctx, store.SweepRequest{Leases: o.leases, Rules: rules(0), Most: 2 * store.SweepRows})
+		k.ok(err)
+		k.equal("a large part", []any{part.Runs, part.Rows, part.Done}, []any{300, 600, true})
 	}},
 	{"OnlyTheOwnerSweeps", func(k *kit) {
 		o := k.owner(k.s, "n")
@@ -544,6 +570,9 @@ var law24 = []testCase{
 			"runs and rules":            {Rules: rules(0), Runs: []store.RunNo{1}, Leases: o.leases},
 			"runs and a place":          {Runs: []store.RunNo{1}, From: store.SweepPlace{Stage: 1}},
 			"no number of a run":        {Runs: []store.RunNo{0}},
+			"less than no rows":         {Rules: rules(0), Most: -1},
+			"too many rows":             {Rules: rules(0), Most: store.MaxSweepRows + 1},
+			"runs and a bound":          {Runs: []store.RunNo{1}, Most: 1},
 			"too many runs":             {Runs: make([]store.RunNo, store.SweepRows+1)},
 			"a lease twice":             {Rules: rules(0), Leases: []store.Lease{o.leases[0], o.leases[0]}},
 		} {

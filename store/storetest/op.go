@@ -114,6 +114,7 @@ type (
 		Leases []leaseRef
 		Rules  []store.Retention
 		Items  bool
+		Most   int `json:",omitempty"`
 	}
 )
 

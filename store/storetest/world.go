@@ -455,7 +455,8 @@ func (s *side) do(ctx context.Context, o op) answer {
 		return answerOf(s.handles[o.Handle].Discard(ctx, o.Items))
 	case *sweepOp:
 		return answerOf(pass(ctx, s.handles[o.Handle],
-			store.SweepRequest{Runs: o.Runs, Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items}))
+			store.SweepRequest{Runs: o.Runs, Leases: leasesOf(o.Leases, "", ""), Rules: o.Rules, Items: o.Items,
+				Most: o.Most}))
 	}
 	return answer{Error: fmt.Sprintf("there is no operation %T", o)}
 }

@@ -23,9 +23,9 @@ type SweepRows interface {
 	// BeforeDelete is called before rows are deleted for the first time.
 	BeforeDelete() error
 	// DeleteRuns deletes the first runs of a list, as many as have limit rows in all, unless
-	// they are not idle any more, and returns which are gone, and how many rows they had. It
-	// deletes none if the store gains nothing by it.
-	DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, err error)
+	// they are not idle any more, and returns which are gone, how many rows they had, and
+	// whether the limit has left some. It deletes none if the store gains nothing by it.
+	DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, full bool, err error)
 	// DeleteItems deletes items and returns how many there were.
 	DeleteItems(nos []int64) (int64, error)
 }
@@ -72,9 +72,9 @@ type Sweep struct {
 	deletes bool
 }
 
-// Act deletes at most store.SweepRows rows from the place where an earlier act stopped.
+// Act deletes at most as many rows as the request allows from the place where an earlier act stopped.
 func (w *Sweep) Act(req *store.SweepRequest) error {
-	w.left, w.Result.Next = store.SweepRows, req.From
+	w.left, w.Result.Next = req.Bound(), req.From
 	if len(req.Runs) > 0 {
 		return w.named(req.Runs)
 	}
@@ -148,15 +148,19 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 		return true, nil
 	}
 	for w.Result.Next.Rule <= len(rules) {
-		list, err := w.endedOf(rules)
+		page := w.page()
+		list, err := w.endedOf(rules, page)
 		if err != nil {
 			return false, err
 		}
-		gone, err := w.together(list)
+		gone, full, err := w.together(list)
 		if err != nil {
 			return false, err
 		}
 		for _, r := range list {
+			if full && r.free && !gone[r.no] {
+				return false, nil // the next act begins with it
+			}
 			if r.free && !gone[r.no] {
 				if r.free, err = w.Rows.Lock(r.no); err != nil {
 					return false, err
@@ -172,7 +176,7 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 		if w.looked += len(list); w.looked >= sweepLook {
 			return false, nil
 		}
-		if len(list) < store.SweepRows {
+		if len(list) < page {
 			w.Result.Next = store.SweepPlace{Rule: w.Result.Next.Rule + 1}
 		}
 	}
@@ -180,8 +184,22 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 	return true, nil
 }
 
-// together deletes runs that can be deleted together.
-func (w *Sweep) together(list []endedRun) (map[int64]bool, error) {
+const (
+	fewestRuns = 32 // of a page
+	usualRows  = 8  // of a run with its own, until the act knows better
+)
+
+// page returns how many runs are looked at together: those that this act can delete, by the rows of those before.
+func (w *Sweep) page() int {
+	rows := usualRows
+	if w.Result.Runs > 0 {
+		rows = max(1, w.Result.Rows/w.Result.Runs)
+	}
+	return max(fewestRuns, w.left/rows)
+}
+
+// together deletes runs that can be deleted together. full: the first of those that were not needs another act.
+func (w *Sweep) together(list []endedRun) (gone map[int64]bool, full bool, err error) {
 	var free []int64
 	for _, r := range list {
 		if r.free {
@@ -189,30 +207,30 @@ func (w *Sweep) together(list []endedRun) (map[int64]bool, error) {
 		}
 	}
 	if len(free) < 2 || w.left == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err := w.beforeDelete(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	nos, rows, err := w.Rows.DeleteRuns(free, w.left)
+	nos, rows, full, err := w.Rows.DeleteRuns(free, w.left)
 	w.count(rows)
 	w.Result.Runs += len(nos)
-	gone := make(map[int64]bool, len(nos))
+	gone = make(map[int64]bool, len(nos))
 	for _, no := range nos {
 		gone[no] = true
 	}
-	return gone, err
+	return gone, full && len(nos) > 0, err // the first one may be too large for any act
 }
 
 // endedOf returns the next runs that the place's rule is for; after the rules, those with a
 // retention of their own.
-func (w *Sweep) endedOf(rules []store.Retention) (list []endedRun, err error) {
+func (w *Sweep) endedOf(rules []store.Retention, page int) (list []endedRun, err error) {
 	from := w.Result.Next
-	text, args := expiredRuns, []any{int64(w.Now), from.Ended, from.No, store.SweepRows}
+	text, args := expiredRuns, []any{int64(w.Now), from.Ended, from.No, page}
 	if from.Rule < len(rules) {
 		rule := &rules[from.Rule]
 		text = endedRuns
-		args = []any{rule.Workflow, int64(rule.Status), rule.Before(w.Now), from.Ended, from.No, store.SweepRows}
+		args = []any{rule.Workflow, int64(rule.Status), rule.Before(w.Now), from.Ended, from.No, page}
 	}
 	err = w.Rows.Each(text, args, func(scan func(...any) error) error {
 		var r endedRun

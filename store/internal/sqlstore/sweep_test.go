@@ -84,14 +84,16 @@ func (s *script) BeforeDelete() error {
 	return nil
 }
 
-func (s *script) DeleteRuns(runs []int64, _ int) ([]int64, int64, error) {
-	var gone []int64
+// Each run that is deleted together with others has three rows.
+func (s *script) DeleteRuns(runs []int64, limit int) (gone []int64, rows int64, full bool, err error) {
 	for _, no := range runs {
 		if s.together && !slices.Contains(s.claimed, no) {
-			gone = append(gone, no)
+			if full = full || rows+3 > int64(limit); !full {
+				gone, rows = append(gone, no), rows+3
+			}
 		}
 	}
-	return gone, 3 * int64(len(gone)), nil
+	return gone, rows, full, nil
 }
 
 func (s *script) DeleteItems(nos []int64) (int64, error) {
@@ -155,6 +157,19 @@ func TestASweepDeletesRunsTogether(t *testing.T) {
 	s := &script{together: true, claimed: []int64{8}, queries: map[string][][]any{endedQuery: {
 		{7, 10, "ours", 0, true}, {8, 11, "ours", 0, true}, {9, 12, "ours", 0, true}, {10, 12, "other", 0, true}}}}
 	if got := act(t, s, store.SweepRequest{}); got.Rows != 6 || got.Runs != 2 || !got.Done {
+		t.Errorf("got %+v", got)
+	}
+	if want := []string{"before"}; !slices.Equal(s.log, want) {
+		t.Errorf("expected %q, got %q", want, s.log)
+	}
+}
+
+// TestAFullActEnds: what does not go together with the others is left whole for the next act, which begins with it.
+func TestAFullActEnds(t *testing.T) {
+	runs := [][]any{{7, 10, "ours", 0, true}, {8, 11, "ours", 0, true}, {9, 12, "ours", 0, true}}
+	s := &script{together: true, queries: map[string][][]any{endedQuery: runs}}
+	got := act(t, s, store.SweepRequest{Most: 7})
+	if got.Rows != 6 || got.Runs != 2 || got.Done || got.Next != (store.SweepPlace{Ended: 11, No: 8}) {
 		t.Errorf("got %+v", got)
 	}
 	if want := []string{"before"}; !slices.Equal(s.log, want) {
