@@ -268,6 +268,35 @@ var law07 = []testCase{
 		}
 		k.equal("the run in the answer", a.Run, k.get(a.Run.No))
 	}},
+	{"AStartAgainFindsItsRun", func(k *kit) {
+		o := k.owner(k.s, "n")
+		for name, policy := range map[string]store.ExistingPolicy{
+			"kept": store.KeepExisting, "failed": store.ReplaceFailed, "ended": store.ReplaceEnded,
+		} {
+			start := k.startOf(name, func(s *store.Start) { s.Existing = policy })
+			again := func(when string, want store.RunNo) store.Run {
+				k.Helper()
+				a := k.apply(store.Command{Start: start})
+				if a.Outcome != store.Applied || want != 0 && a.Run.No != want {
+					k.Errorf("%s, a start again %s: %+v; want it applied, as run %d", name, when, a, want)
+				}
+				return a.Run
+			}
+			r := o.batch([]store.Command{{Claim: true, Start: start}}).Commands[0].Run
+			again("while it is claimed", r.No)
+			o.become(r, store.Suspended)
+			again("while it is suspended", r.No)
+			k.send(message(name, "m"))
+			o.claim(10, "w")
+			o.become(k.get(r.No), store.Failed) // which two of the policies would let another start replace
+			again("when it has failed", r.No)
+			k.pass(minute)
+			k.equal("what is removed of "+name, k.removes(r.No), swept{Rows: 2, Runs: 1})
+			if other := again("after it was deleted", 0); other.No == r.No || other.Status != store.Queued {
+				k.Errorf("%s, a start again after it was deleted: %+v; want another run than %d", name, other, r.No)
+			}
+		}
+	}},
 	{"OnlyABatchAdopts", func(k *kit) {
 		o := k.owner(k.s, "n")
 		suspended := o.started("suspended")
