@@ -199,14 +199,15 @@ func (c *client) open(ctx context.Context, id string) (bool, error) {
 // pay asks an account to add a payment until the answer is known, and logs it. Now and
 // then it asks for a second time, with the same key.
 func (c *client) pay(ctx context.Context, runID string, p payment) (answer string, err error) {
-	for asked, most := 0, 1+rand.IntN(3)/2; asked < most; {
-		answer, total, err := c.ask(ctx, runID, p, p.Key)
+	for asked, unheard, most := 0, 0, 1+rand.IntN(3)/2; asked < most; {
+		answer, total, err := c.ask(ctx, runID, p, p.Key, unheard)
 		switch {
 		case err != nil:
 			return answer, err
 		case answer == answerTooLate && asked == 0:
 			return answer, nil // it has never got there
 		case answer == answerNotKnown:
+			unheard++
 			if err := pause(ctx, 20*time.Millisecond); err != nil {
 				return answer, nil
 			}
@@ -220,7 +221,7 @@ func (c *client) pay(ctx context.Context, runID string, p payment) (answer strin
 			return answer, nil
 		}
 		if c.plants.has(plantAnswer) {
-			if _, total, err = c.ask(ctx, runID, p, p.Key+"-again"); err != nil {
+			if _, total, err = c.ask(ctx, runID, p, p.Key+"-again", unheard); err != nil {
 				return answer, err
 			}
 			err := c.acknowledge(line{Kind: ackUpdate, Run: runID, Key: p.Key, Status: answer, Value: uint64(total)})
@@ -230,9 +231,12 @@ func (c *client) pay(ctx context.Context, runID string, p payment) (answer strin
 	return answer, nil
 }
 
-// ask asks once, and waits for the answer as long as its patience lasts.
-func (c *client) ask(ctx context.Context, runID string, p payment, key string) (answer string, total int64, err error) {
-	ctx, done := context.WithTimeout(ctx, 20*time.Millisecond+rand.N(2*time.Second))
+// ask asks once, and waits for the answer as long as its patience lasts: the longer the more often there was none. A
+// store that is slow would otherwise never answer in time.
+func (c *client) ask(
+	ctx context.Context, runID string, p payment, key string, unheard int,
+) (answer string, total int64, err error) {
+	ctx, done := context.WithTimeout(ctx, 20*time.Millisecond+rand.N(2*time.Second<<min(unheard/2, 5)))
 	defer done()
 	total, err = payments.Call(ctx, c.engine, runID, p, stet.SendKey(key))
 	var failed *stet.Failure
@@ -253,6 +257,10 @@ func (c *client) ask(ctx context.Context, runID string, p payment, key string) (
 	return "", 0, fmt.Errorf("update %s of %s: %w", key, runID, err)
 }
 
+// pendingPayments is how many payments to an account wait for their answers at most: more than its desks may have taken
+// along, and so few that those of all accounts do not keep the store from answering any.
+const pendingPayments = 16
+
 // payAll pays one payment after the other until the account is closed. A payment that is
 // not answered soon is left to itself: a desk that was closed may have taken it along.
 func (c *client) payAll(ctx context.Context, runID string) error {
@@ -261,10 +269,17 @@ func (c *client) payAll(ctx context.Context, runID string) error {
 	var paying sync.WaitGroup
 	defer paying.Wait()
 	closed := errors.New("the account is closed")
+	pending := make(chan struct{}, pendingPayments)
 	for n := 0; ctx.Err() == nil; n++ {
+		select {
+		case pending <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
 		answered := make(chan struct{})
 		paying.Go(func() {
 			defer close(answered)
+			defer func() { <-pending }()
 			answer, err := c.pay(ctx, runID, paymentOf(runID, n))
 			switch {
 			case err != nil && ctx.Err() == nil:
@@ -461,9 +476,9 @@ func (a *audit) checkAnswers(ctx context.Context, r *store.Run, key string, line
 		return err
 	}
 	status, now := answerNotKnown, int64(0)
-	for status == answerNotKnown && ctx.Err() == nil {
+	for unheard := 0; status == answerNotKnown && ctx.Err() == nil; unheard++ {
 		var err error
-		if status, now, err = a.client.ask(ctx, r.ID, paymentOf(r.ID, n), key); err != nil {
+		if status, now, err = a.client.ask(ctx, r.ID, paymentOf(r.ID, n), key, unheard); err != nil {
 			return err
 		}
 	}
