@@ -6,47 +6,115 @@
   const then = P.prototype.then, call = Function.prototype.call;
   const hook = (p, ok, bad) => call.call(then, p, ok, bad);
 
-  // Limits of what one native call may take.
+  // Limits of what one native call may take: inside of one nothing can interrupt it.
+  const construct0 = Reflect.construct;
   const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100;
   const text = n => { if (n > maxText) throw new RangeError("a string may have 16 MiB, not " + n + " characters"); };
   const list = n => { if (n > maxArray) throw new RangeError("an array may have 1,000,000 elements, not " + n); };
+  const Str = String, apply = Reflect.apply, A = Array.prototype, S = Str.prototype;
+  const replace = (o, name, f) => Object.defineProperty(o, name, { configurable: true, writable: true, value: f });
   const guard = (o, name, check) => {
     const f = o[name];
-    Object.defineProperty(o, name, { configurable: true, writable: true, value: { [name](...a) {
-      check(this, a); return f.apply(this, a);
-    } }[name] });
+    if (f === undefined) return;
+    replace(o, name, { [name](...a) { check(this, a); return apply(f, this, a); } }[name]);
   };
-  guard(String.prototype, "repeat", (s, [n]) => text(String(s).length * (n > 0 ? n : 0)));
-  guard(String.prototype, "padStart", (s, [n]) => text(n));
-  guard(String.prototype, "padEnd", (s, [n]) => text(n));
-  guard(Array.prototype, "fill", a => list(a.length));
-  guard(Array.prototype, "join", (a, [sep]) => {
-    list(a.length);
-    let n = sep === undefined ? 0 : String(sep).length * a.length;
-    for (let i = 0; i < a.length; i++) { if (typeof a[i] === "string") text(n += a[i].length); }
+  for (const name of ["at", "copyWithin", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex", "flatMap",
+    "forEach", "includes", "indexOf", "lastIndexOf", "map", "pop", "reduce", "reduceRight", "reverse", "shift", "slice", "some",
+    "sort", "splice", "toReversed", "toSorted", "toSpliced", "unshift", "with"]) {
+    const f = A[name];
+    if (f === undefined) continue;
+    replace(A, name, { [name](...a) { if (this.length > maxArray) list(this.length); return apply(f, this, a); } }[name]);
+  }
+  const indexOf = S.indexOf, match = S.match, join = A.join, charAt = S.charAt;
+  const count = (s, what, all) => { // of what is replaced or split at
+    if (what instanceof RegExp) {
+      if (!what.global && !all) return 1;
+      const found = apply(match, s, [new RegExp(what.source, "g" + what.flags.replace("g", "").replace("y", ""))]);
+      return found === null ? 0 : found.length;
+    }
+    what = Str(what);
+    if (!all) return 1;
+    if (what === "") return s.length + 1;
+    let n = 0;
+    for (let i = apply(indexOf, s, [what, 0]); i >= 0; i = apply(indexOf, s, [what, i + what.length])) n++;
+    return n;
+  };
+  for (const name of ["replace", "replaceAll"]) guard(S, name, (s, [what, by]) => {
+    if (typeof by === "function") return;
+    s = Str(s); by = Str(by);
+    let one = by.length;
+    for (let i = 0; i < by.length; i++) if (apply(charAt, by, [i]) === "$") one += s.length;
+    if (one * (s.length + 1) > maxText) text(s.length + one * count(s, what, name === "replaceAll"));
   });
+  guard(S, "split", (s, [at]) => {
+    s = Str(s);
+    if (s.length >= maxArray && at !== undefined) list(1 + count(s, at, true));
+  });
+  guard(S, "match", (s, [what]) => { if (what instanceof RegExp && what.global && Str(s).length > maxArray) list(Str(s).length); });
+  guard(S, "repeat", (s, [n]) => text(Str(s).length * (n > 0 ? n : 0)));
+  guard(S, "padStart", (s, [n]) => text(n));
+  guard(S, "padEnd", (s, [n]) => text(n));
+  guard(S, "concat", (s, more) => { let n = Str(s).length; for (let i = 0; i < more.length; i++) text(n += Str(more[i]).length); });
+  const joined = (a, sep, toText) => {
+    list(a.length);
+    const parts = [];
+    let n = sep.length * a.length;
+    for (let i = 0; i < a.length; i++) {
+      const v = a[i];
+      text(n += (parts[i] = v === undefined || v === null ? "" : toText(v)).length);
+    }
+    return apply(join, parts, [sep]);
+  };
+  let within = 0; // nested joins: an array that contains itself has no end
+  const nested = f => {
+    if (within > maxDepth) throw new RangeError("arrays may be joined 100 levels deep");
+    within++;
+    try { return f(); } finally { within--; }
+  };
+  replace(A, "join", { join(sep) { return nested(() => joined(this, sep === undefined ? "," : Str(sep), Str)); } }.join);
+  replace(A, "toLocaleString", { toLocaleString() {
+    return nested(() => joined(this, ",", v => Str(v.toLocaleString())));
+  } }.toLocaleString);
   guard(Array, "from", (_, [a]) => { if (a && typeof a.length === "number") list(a.length); });
-  guard(Array.prototype, "concat", (a, more) => {
+  const flat = (a, depth, n) => {
+    list(n + a.length);
+    for (let i = 0; i < a.length; i++) n = depth > 0 && isArray(a[i]) ? flat(a[i], depth - 1, n) : n + 1;
+    return n;
+  };
+  guard(A, "flat", (a, [depth]) => flat(a, depth === undefined ? 1 : Math.min(depth, maxDepth), 0));
+  guard(A, "concat", (a, more) => {
     let n = a.length; for (const m of more) n += isArray(m) ? m.length : 1; list(n);
   });
+  guard(Function.prototype, "apply", (_, [, a]) => { if (a && a.length > maxArray) list(a.length); });
+  guard(Reflect, "apply", (_, [, , a]) => { if (a && a.length > maxArray) list(a.length); });
+  guard(Reflect, "construct", (_, [, a]) => { if (a && a.length > maxArray) list(a.length); });
   const depth = value => {
-    let level = [value];
+    let level = [value], n = 0, nodes = 0;
     for (let d = 0; level.length > 0; d++) {
       if (d > maxDepth) throw new RangeError("a value may be 100 levels deep, or refers to itself");
       const next = [];
-      for (const v of level) {
+      for (let i = 0; i < level.length; i++) {
+        const v = level[i];
+        if (typeof v === "string") { text(n += v.length); continue; }
         if (v === null || typeof v !== "object") continue;
-        for (const k of keys(v)) { const in_ = v[k]; if (in_ !== null && typeof in_ === "object") next.push(in_); }
-        list(next.length);
+        if (isArray(v)) list(v.length);
+        const own = keys(v);
+        for (let k = 0; k < own.length; k++) {
+          const inner = v[own[k]];
+          if (typeof inner === "string") text(n += inner.length);
+          else if (inner !== null && typeof inner === "object") next[next.length] = inner;
+        }
+        if (next.length > maxArray) list(next.length);
       }
+      list(nodes += next.length);
       level = next;
     }
   };
   guard(JSON, "stringify", (_, [v]) => depth(v));
-  const OldArray = Array;
+  const OldArray = Array, newObject = construct0;
   const construct = (a, target) => {
     if (a.length === 1 && typeof a[0] === "number") list(a[0]);
-    return target ? Reflect.construct(OldArray, a, target === NewArray ? OldArray : target) : OldArray(...a);
+    return target ? newObject(OldArray, a, target === NewArray ? OldArray : target) : OldArray(...a);
   };
   function NewArray(...a) { return construct(a, new.target); }
   NewArray.prototype = OldArray.prototype;

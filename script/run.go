@@ -16,9 +16,8 @@ import (
 
 // The limits of a script.
 const (
-	maxFrames  = 2_000       // nested calls
-	maxPending = 10_000      // operations under way
-	maxCode    = time.Second // of code between two waits
+	maxFrames  = 2_000  // nested calls
+	maxPending = 10_000 // operations under way
 )
 
 //go:embed prelude.js
@@ -228,14 +227,10 @@ func (r *run) cancel() error {
 	return nil
 }
 
-// enter executes code of the script for at most maxCode. Beyond that the run stalls, and
-// nothing of the stretch is written.
+// enter executes code of the script within the limits of a stretch. Beyond them the run
+// stalls, and nothing of the stretch is written.
 func (r *run) enter(f func() error) error {
-	clock := time.AfterFunc(maxCode, func() { //stetvet:ignore clock the limit is of this process, and stalls
-		r.vm.Interrupt("its code has executed for " + maxCode.String() + " without a wait")
-	})
-	err := f()
-	clock.Stop()
+	err := r.stretch(f)
 	r.vm.ClearInterrupt()
 	r.scope = r.top
 	var stopped *goja.InterruptedError
@@ -243,6 +238,15 @@ func (r *run) enter(f func() error) error {
 		return stet.Stall("script " + r.name + ": " + stopped.String())
 	}
 	return err
+}
+
+// stretch calls f, which may end its goroutine, under the watch of the limits.
+func (r *run) stretch(f func() error) error {
+	beginStretch()
+	defer endStretch()
+	w := newWatch(func(why string) { r.vm.Interrupt(why) })
+	defer w.end()
+	return f()
 }
 
 func (r *run) value(text json.RawMessage) (goja.Value, error) {

@@ -1,0 +1,155 @@
+package script
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// # Limits
+//
+// Code between two waits has a second, and may let the heap of the process grow by 128 MiB.
+// The heap is that of all: what grows it is known of a stretch that executes alone. So a
+// stretch that lasts is watched; when the heap has grown, the watch lets no other stretch
+// begin until it is alone, or until the growth is twice that, and has garbage collected before
+// it judges. A second counts when the process has had the processor for one: a machine that is
+// busy with others stalls no run.
+
+const (
+	maxCode    = time.Second      // of code between two waits, of the processor's time
+	maxStarved = 10 * time.Second // of the clock
+	maxGrowth  = 128 << 20        // of the heap meanwhile, in bytes
+	notAlone   = 2                // times this, though others execute, too
+	watchFrom  = 10 * time.Millisecond
+	looks      = 5 * time.Millisecond // between two looks at the heap
+)
+
+// stretches are those of the process that execute now: each reads gate meanwhile. A watch
+// that asks to write lets no other begin. It is a mutex, so that tests in bubbles of virtual
+// time share it with the rest of the process.
+var stretches struct {
+	gate  sync.RWMutex
+	count atomic.Int64
+}
+
+// places bounds the stretches that execute at once: they need nothing but a processor, and more
+// would only make each of them longer.
+var places = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+
+func beginStretch() {
+	places <- struct{}{}   //stetvet:ignore channel the limit is of this process
+	stretches.gate.RLock() //stetvet:ignore sync the limit is of this process
+	stretches.count.Add(1) //stetvet:ignore global the limit is of this process
+}
+
+func endStretch() {
+	stretches.count.Add(-1) //stetvet:ignore global the limit is of this process
+	stretches.gate.RUnlock()
+	<-places //stetvet:ignore channel the limit is of this process
+}
+
+// shutStretches lets no stretch begin until those have ended that execute now: in a second, at
+// the latest.
+func shutStretches() {
+	go func() {
+		stretches.gate.Lock()
+		defer stretches.gate.Unlock()
+	}()
+}
+
+// watch interrupts a stretch that exceeds a limit.
+type watch struct {
+	interrupt func(why string)
+	timer     *time.Timer
+	ended     chan struct{} // closed when the stretch ends
+	done      chan struct{} // closed when the watch does; nil: it has not begun
+	mu        sync.Mutex
+}
+
+func newWatch(interrupt func(why string)) *watch {
+	w := &watch{interrupt: interrupt, ended: make(chan struct{})}
+	w.mu.Lock()                                  //stetvet:ignore sync the timer of this process takes it, no other run
+	w.timer = time.AfterFunc(watchFrom, w.begin) //stetvet:ignore clock the limit is of this process, and stalls
+	w.mu.Unlock()
+	return w
+}
+
+func (w *watch) begin() {
+	w.mu.Lock()
+	select {
+	case <-w.ended:
+		w.mu.Unlock()
+		return
+	default:
+	}
+	w.done = make(chan struct{})
+	w.mu.Unlock()
+	defer close(w.done)
+	w.look(time.Now().Add(-watchFrom))
+}
+
+// end ends the watch of a stretch that has ended.
+func (w *watch) end() {
+	w.timer.Stop()
+	w.mu.Lock()
+	close(w.ended)
+	done := w.done
+	w.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+func (w *watch) look(began time.Time) {
+	before, spent, shut, collected := objects(), processor(), false, time.Time{}
+	tick := time.NewTicker(looks)
+	defer tick.Stop()
+	var collecting sync.WaitGroup
+	defer collecting.Wait()
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-tick.C:
+		}
+		switch took := time.Since(began); {
+		case took > maxCode && processor()-spent > maxCode, took > maxStarved:
+			w.interrupt("its code has executed for " + maxCode.String() + " without a wait")
+			return
+		case objects() < before+maxGrowth:
+			continue
+		case time.Since(collected) > 10*looks: // what is garbage does not count
+			collected = time.Now()
+			collecting.Go(runtime.GC)
+		}
+		grown, others := live()-min(before, live()), stretches.count.Load()-1
+		switch {
+		case grown < maxGrowth:
+		case others == 0:
+			w.interrupt(fmt.Sprintf("its code has let the heap grow by %d MiB without a wait", grown>>20))
+			return
+		case grown >= notAlone*maxGrowth:
+			w.interrupt(fmt.Sprintf("the heap has grown by %d MiB while its code and that of %d other runs executed",
+				grown>>20, others))
+			return
+		case !shut:
+			shut = true
+			shutStretches()
+		}
+	}
+}
+
+// objects returns the bytes of the objects on the heap, with those that are garbage by now.
+func objects() uint64 { return measured("/memory/classes/heap/objects:bytes") }
+
+// live returns the bytes of the objects that the last collection of garbage has found in use.
+func live() uint64 { return measured("/gc/heap/live:bytes") }
+
+func measured(name string) uint64 {
+	sample := [1]metrics.Sample{{Name: name}}
+	metrics.Read(sample[:])
+	return sample[0].Value.Uint64()
+}

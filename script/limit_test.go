@@ -1,0 +1,131 @@
+package script_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/script"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// runaways are pieces of code that would take a process down, or a core for ever. Each ends in
+// one of the ways of the table of limits.
+var runaways = map[string]struct{ code, want string }{
+	"endless loop":      {`for (;;) {}`, "stall"},
+	"endless callbacks": {`const p = () => Promise.resolve().then(p); await p()`, "stall"},
+	"endless recursion": {`const f = n => f(n + 1); try { f(0) } catch (e) { return "caught" }`, "nested calls"},
+	"endless array":     {`const a = []; for (;;) a.push({ n: a.length, s: "x".repeat(100) })`, "stall"},
+	"endless string":    {`let s = "x"; for (;;) s += s`, "stall"},
+	"endless map":       {`const m = new Map(); for (let i = 0;; i++) m.set(i, "x".repeat(100))`, "stall"},
+	"endless iterator":  {`Array.from((function* () { for (;;) yield {} })())`, "stall"},
+	"endless spread":    {`[...(function* () { for (;;) yield {} })()]`, "stall"},
+	"repeat":            {`"x".repeat(2 ** 30)`, "RangeError"},
+	"padStart":          {`"x".padStart(2 ** 30)`, "RangeError"},
+	"concat":            {`const s = "x".repeat(1e7); s.concat(s, s, s, s)`, "RangeError"},
+	"array":             {`new Array(1e8).fill(0)`, "RangeError"},
+	"length":            {`const a = []; a.length = 4e9; a.indexOf(1)`, "RangeError"},
+	"length of another": {`Array.prototype.reverse.call({ length: 4e9 })`, "RangeError"},
+	"arguments":         {`Math.max.apply(null, { length: 4e9 })`, "RangeError"},
+	"reflected":         {`Reflect.apply(Math.max, null, { length: 4e9 })`, "RangeError"},
+	"join":              {`const a = ["x".repeat(1e7)]; [a, a, a].join()`, "RangeError"},
+	"nested join":       {`let a = ["x".repeat(1e5)]; for (let i = 0; i < 60; i++) a = [a, a]; String(a)`, "RangeError"},
+	"circular join":     {`const a = []; a.push(a); String(a)`, "RangeError"},
+	"flat":              {`let a = Array(1e5).fill(1); for (let i = 0; i < 60; i++) a = [a, a]; a.flat(Infinity)`, "RangeError"},
+	"replace":           {`"a".repeat(1e5).replace(/a/g, "b".repeat(1e5))`, "RangeError"},
+	"replace with $":    {"\"a\".repeat(1e5).replace(/a/g, \"$`\")", "RangeError"},
+	"replaceAll":        {`"a".repeat(1e5).replaceAll("a", "b".repeat(1e5))`, "RangeError"},
+	"split":             {`"a".repeat(16e6).split("")`, "RangeError"},
+	"deep JSON":         {`let o = {}; for (let i = 0; i < 1e3; i++) o = { o }; JSON.stringify(o)`, "RangeError"},
+	"wide JSON":         {`let o = ["x".repeat(1e5)]; for (let i = 0; i < 8; i++) o = [o, o]; JSON.stringify(o)`, "RangeError"},
+	"long JSON":         {`const s = "x".repeat(1e7); JSON.stringify([s, s])`, "RangeError"},
+	"circular JSON":     {`const o = {}; o.o = o; JSON.stringify(o)`, "RangeError"},
+	"deep value":        {`let o = {}; for (let i = 0; i < 1e3; i++) o = { o }; await Task.run("echo", o)`, "RangeError"},
+	"backtracking":      {`/(x+x+)+y/.test("x".repeat(1e5)); new RegExp("(?=a)")`, "SyntaxError"},
+	"operations":        {`for (let i = 0; i < 10001; i++) Task.delay(1)`, "TypeError"},
+	"code from text":    {`(() => {}).constructor("for (;;) {}")()`, "TypeError"},
+}
+
+// TestRunaways: each of a corpus of runaways ends in its way, and the process goes on with other
+// runs meanwhile, and takes no more memory than a few times the limit.
+func TestRunaways(t *testing.T) {
+	lib, err := script.Open(script.Config{Tasks: tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	engine, err := stet.New(ctx, stet.Config{Store: memory.New(), Library: lib, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- engine.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-over; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}()
+	var peak atomic.Uint64
+	go func() {
+		sample := [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		for tick := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-tick.C {
+			metrics.Read(sample[:])
+			peak.Store(max(peak.Load(), sample[0].Value.Uint64()))
+		}
+	}()
+	n := 0
+	launch := func(name string) *stet.Run[json.RawMessage] {
+		n++
+		id := fmt.Sprint("r", n)
+		deploy(ctx, t, engine, id, runaways[name].code)
+		return begin(t, ctx, engine, id)
+	}
+	ended := func(name string, run *stet.Run[json.RawMessage]) {
+		_, err := run.Wait(ctx)
+		info, infoErr := run.Info(ctx)
+		entries, histErr := engine.Runs().History(ctx, run.ID(), stet.HistoryQuery{})
+		if infoErr != nil || histErr != nil {
+			t.Fatal(infoErr, histErr)
+		}
+		switch want := runaways[name].want; {
+		case want == "stall":
+			if info.Cause != stet.CauseCode || !strings.Contains(info.Reason, ".js:") || len(entries) != 0 {
+				t.Errorf("%s: expected a stall with its place, without entries; found %s, %s, %v, %d entries", name, info.Status,
+					info.Reason, err, len(entries))
+			}
+		case err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, stet.ErrStalled):
+			t.Errorf("%s: expected a failure with %s, found %v", name, want, err)
+		}
+	}
+	stalling := map[string]*stet.Run[json.RawMessage]{}
+	for name, r := range runaways {
+		if r.want == "stall" {
+			stalling[name] = launch(name)
+		}
+	}
+	deploy(ctx, t, engine, "fine", `return await Task.run("add", [1, 2])`)
+	for range 20 {
+		want(t, ctx, begin(t, ctx, engine, "fine"), "3")
+	}
+	for name, run := range stalling {
+		ended(name, run)
+	}
+	for name, r := range runaways { // one at a time: they are to end before their second is over
+		if r.want != "stall" {
+			ended(name, launch(name))
+		}
+	}
+	t.Logf("the heap had at most %d MiB", peak.Load()>>20)
+	if peak.Load() > 4<<30 {
+		t.Errorf("the heap had %d MiB", peak.Load()>>20)
+	}
+}
