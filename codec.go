@@ -69,6 +69,12 @@ func (c codecs) decode(data []byte, v any) error {
 		}
 		return nil
 	}
+	if data[0] == JSON.Format() { // of a task, which has no codec of users
+		if err := unmarshal(JSON, data[1:], v); err != nil {
+			return fmt.Errorf("decode %s: %w", reflect.TypeOf(v).Elem(), err)
+		}
+		return nil
+	}
 	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(),
 		data[0])
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/internal/tasks"
 	"github.com/stet-run/stet/store"
 )
 
@@ -38,6 +39,10 @@ type Config struct {
 	// Library has the code of further workflows, which may become more while the engine
 	// runs. Their retention is that of Retention below. Default: there is none.
 	Library Library
+
+	// Tasks are functions that execute tasks in this process: of these, nothing is offered to
+	// workers. Nodes of one group and build have the same ones. See Task.Func.
+	Tasks []TaskFunc
 
 	// Node names this process in the store. Default: host name and process ID.
 	Node string
@@ -212,8 +217,10 @@ type Engine struct {
 	schema      int          // of the store, as New has found it
 	leaseTTL    time.Duration
 
-	definitions map[string]*definition // those with code here; not changed after New
-	library     *librarian             // nil: there is none
+	definitions map[string]*definition                                // those with code here; not changed after New
+	library     *librarian                                            // nil: there is none
+	tasks       map[string]func(context.Context, []byte) (any, error) // of Config.Tasks
+	desk        *tasks.Desk
 	limits      runner.Limits
 }
 
@@ -307,6 +314,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Hooks:    report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
 		Observer: port, Attempt: attempt, LongPause: e.observation.longPause(),
 	}, found)
+	e.tasks, _ = tasksOf(cfg.Tasks)
+	e.desk = tasks.New(tasks.Config{Store: e.store, Client: e.inner, Follow: e.inner.Waiters().Follow,
+		States: e.inner.Queues().States, Poll: cfg.Poll})
 	e.rooms = topic.NewRooms(e.inner, e.store)
 	e.inboxes = inboxes.New(cfg.Store, inboxes.Limits{Items: cfg.MaxInbox, Bytes: cfg.MaxInboxBytes})
 	e.observation.attach(e)
@@ -533,6 +543,8 @@ func (cfg *Config) check() error {
 		formats[c.Format()] = true
 	}
 	problems = append(problems, checkDefinitions(cfg.Workflows)...)
+	_, wrong := tasksOf(cfg.Tasks)
+	problems = append(problems, wrong...)
 	return errors.Join(problems...)
 }
 

@@ -236,8 +236,12 @@ var reserved = map[string]bool{
 	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
 	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
 	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
-	stored.CodeInboxFull: true, stored.CodeStall: true,
+	stored.CodeInboxFull: true, stored.CodeStall: true, stored.CodeLost: true,
 }
+
+// accepts reports whether the code of a worker's failure may stand in a record: one of the
+// engine's own, or of an error type, says more than a worker has said.
+func (t *errorTable) accepts(code string) bool { return !reserved[code] && t.codes[code].typ == nil }
 
 // meanings are the errors that the engine's own failures wrap.
 var meanings = map[string]error{

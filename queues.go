@@ -96,10 +96,11 @@ type QueueInfo struct {
 	Source   QueueSource   // of Declared; zero: not known
 	Override *QueueSource  // who has overridden what is declared by Settings; nil: nobody
 	Paused   bool
-	Waiting  int   // runs, and attempts of steps, that would begin now if they had a permit
-	Delayed  int   // runs that are to begin later
-	Held     int   // permits
-	Granted  int64 // permits since the queue was made
+	Waiting  int         // runs, and attempts of steps, that would begin now if they had a permit
+	Delayed  int         // runs that are to begin later
+	Held     int         // permits
+	Granted  int64       // permits since the queue was made
+	Tasks    []TaskCount // that are offered and leased, by name
 }
 
 // QueueSource says where settings of a queue come from.
@@ -118,7 +119,7 @@ func queueInfo(name string, s *permit.State) *QueueInfo {
 	d := declared(s)
 	info := &QueueInfo{
 		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
-		Settings: settingsOf(&s.Settings), Declared: settingsOf(&d),
+		Tasks: taskCounts(s.Tasks), Settings: settingsOf(&s.Settings), Declared: settingsOf(&d),
 	}
 	if l := s.Limits; l != nil && l.Source != nil {
 		info.Source = queueSource(l.Source)
@@ -165,7 +166,7 @@ func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error 
 		}
 	}
 	if err == nil {
-		err = q.engine.declare(ctx, name, settings)
+		err = q.declare(ctx, name, settings)
 	}
 	if err != nil {
 		return queueError(name, err)
@@ -174,14 +175,15 @@ func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error 
 }
 
 // declare sends the settings that the code declares to a queue, unless it has them.
-func (e *Engine) declare(ctx context.Context, name string, s permit.Settings) error {
+func (q Queues) declare(ctx context.Context, name string, s permit.Settings) error {
+	e := q.engine
 	state, run, err := e.inner.Queues().State(ctx, name)
 	switch {
 	case errors.Is(err, queues.ErrNoQueue):
 	case err != nil:
 		return err
 	default:
-		if err := e.redeclare(ctx, name, s, &state); err != nil {
+		if err := q.redeclare(ctx, name, s, &state); err != nil {
 			return err
 		}
 		creating, err := e.inner.Queues().Creating(ctx, run.No)
@@ -198,7 +200,8 @@ func (e *Engine) declare(ctx context.Context, name string, s permit.Settings) er
 }
 
 // redeclare says what settings that are declared again lead to.
-func (e *Engine) redeclare(ctx context.Context, name string, s permit.Settings, state *permit.State) error {
+func (q Queues) redeclare(ctx context.Context, name string, s permit.Settings, state *permit.State) error {
+	e := q.engine
 	old := declared(state)
 	if old.Group != s.Group {
 		return fmt.Errorf("its runs belong to group %s, found %s: delete it and create it again, or create another: %w",

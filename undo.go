@@ -91,6 +91,7 @@ func (u *undo) applyChild(o *childOptions) { o.undo = u }
 // that of a child, as an option of Call and Go. Undo and UndoDo make one.
 type Compensation interface {
 	StepOption
+	TaskOption
 	ChildOption
 }
 

@@ -46,6 +46,7 @@ type Ask struct {
 	Loc      string      `cbor:"6,keyasint,omitempty"` // of the step that asks; "": the run itself asks
 	More     []MoreAsk   `cbor:"7,keyasint,omitempty"` // of further steps of the run
 	Cost     int         `cbor:"8,keyasint,omitempty"` // in units of a rate; 0: 1
+	Task     *Task       `cbor:"9,keyasint,omitempty"` // a worker is to execute the body; nil: the node of the run
 }
 
 // MoreAsk is the ask of a further step in an item of several.
@@ -55,6 +56,7 @@ type MoreAsk struct {
 	Key      string `cbor:"3,keyasint,omitempty"`
 	Priority int    `cbor:"4,keyasint,omitempty"`
 	Cost     int    `cbor:"5,keyasint,omitempty"`
+	Task     *Task  `cbor:"6,keyasint,omitempty"`
 }
 
 // Settings of a queue. 0 is no limit.
@@ -117,6 +119,10 @@ type State struct {
 	Held     int      `cbor:"6,keyasint,omitempty"` // permits
 	Granted  int64    `cbor:"7,keyasint,omitempty"` // permits, ever
 	Limits   *Limits  `cbor:"8,keyasint,omitempty"` // nil: only Settings are known
+	// Tasks are how many of each name are offered and leased, by name; Told are workers that
+	// are to be told that leases of theirs are cancelled, at most 100.
+	Tasks []TaskCount `cbor:"9,keyasint,omitempty"`
+	Told  []string    `cbor:"10,keyasint,omitempty"`
 }
 
 // StateValue names the value that holds a queue's State.

@@ -127,7 +127,7 @@ func Pack(sends []store.Command) []store.Command {
 		case it == nil:
 		case it.Kind == store.ItemAsk:
 			asks[sends[i].RunID] = append(asks[sends[i].RunID], i)
-		case it.Kind == store.ItemGiveBack:
+		case it.Kind == store.ItemGiveBack && !IsRecall(it):
 			backs[sends[i].RunID] = append(backs[sends[i].RunID], i)
 		}
 	}
@@ -175,7 +175,7 @@ func packAsks(sends []store.Command, at []int, gone map[int]bool) {
 		}
 		gone[i] = true
 		all.More = append(all.More, MoreAsk{Ticket: Ticket(it), Loc: ask.Loc, Key: ask.Key, Priority: ask.Priority,
-			Cost: ask.Cost})
+			Cost: ask.Cost, Task: ask.Task})
 	}
 	if len(tickets) > 1 {
 		first.ID, first.Value = askPrefix+digest(tickets), encode(all)

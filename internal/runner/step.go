@@ -10,6 +10,8 @@ import (
 type (
 	// Step asks for a side effect that is recorded.
 	Step = attempts.Step
+	// Task is a step whose body is executed by a worker elsewhere.
+	Task = attempts.Task
 	// Policy says how often and when a step is tried.
 	Policy = attempts.Policy
 	// Undo is the compensation that a step carries.

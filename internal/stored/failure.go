@@ -30,6 +30,7 @@ const (
 	CodeNoQueue         = "no_queue"         // a child on a queue that does not exist
 	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that no process ever had
 	CodeInboxFull       = "inbox_full"       // a message to a run that has received too few
+	CodeLost            = "lost"             // a task whose leases have expired too often
 )
 
 const (

@@ -24,6 +24,10 @@ type Progress struct {
 	Begun store.Time `cbor:"8,keyasint,omitempty"`
 	// Emitted are the streams to which bodies of the step have emitted items.
 	Emitted []string `cbor:"9,keyasint,omitempty"`
+	// Task is the name of the task that the attempt was offered as with the ticket of Permit,
+	// and Input what it is given; "": the node of the run executes the body.
+	Task  string `cbor:"10,keyasint,omitempty"`
+	Input []byte `cbor:"11,keyasint,omitempty"`
 }
 
 // Encode returns the stored form of p.
@@ -41,7 +45,7 @@ func DecodeProgress(data []byte) (p Progress, err error) {
 // WithoutPermit returns the entry e of an open step, of which p is the value, without
 // the permit.
 func (p Progress) WithoutPermit(e *store.Entry) store.Entry {
-	p.Permit = nil
+	p.Permit, p.Task, p.Input = nil, "", nil
 	c := *e
 	c.Size, c.Value = 0, p.Encode()
 	return c

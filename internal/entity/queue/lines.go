@@ -31,6 +31,7 @@ type line struct {
 
 // level is the lines of one priority. The heap has those that are not blocked.
 type level struct {
+	class    string // the name of a task; "": the nodes of runs execute what has asked
 	priority int
 	lines    []*line
 	count    int // of lines, blocked ones too
@@ -69,12 +70,22 @@ func (q *Rules) key(name string) *key {
 
 func compareLevel(l *level, priority int) int { return cmp.Compare(priority, l.priority) }
 
+// line returns the place of a request's line among those of its key; -1: there is none.
+func (k *key) line(r *request) int {
+	return slices.IndexFunc(k.lines, func(ln *line) bool {
+		return ln.level.priority == r.Priority && ln.level.class == r.class()
+	})
+}
+
 // enter puts a request that is due into its line.
 func (q *Rules) enter(r *request) {
 	k := q.key(r.Key)
-	i := slices.IndexFunc(k.lines, func(ln *line) bool { return ln.level.priority == r.Priority })
+	i := k.line(r)
 	r.queued = true
 	q.ready++
+	if r.Task != nil {
+		q.tasks.count(r.Task.Name).Offered++
+	}
 	if i >= 0 {
 		ln := k.lines[i]
 		at, _ := slices.BinarySearchFunc(ln.requests, r, (*request).compare)
@@ -84,11 +95,13 @@ func (q *Rules) enter(r *request) {
 		}
 		return
 	}
-	at, found := slices.BinarySearchFunc(q.levels, r.Priority, compareLevel)
+	levels := q.levels[r.class()]
+	at, found := slices.BinarySearchFunc(levels, r.Priority, compareLevel)
 	if !found {
-		q.levels = slices.Insert(q.levels, at, &level{priority: r.Priority})
+		levels = slices.Insert(levels, at, &level{class: r.class(), priority: r.Priority})
+		q.levels[r.class()] = levels
 	}
-	ln := &line{key: k, level: q.levels[at], requests: []*request{r}}
+	ln := &line{key: k, level: levels[at], requests: []*request{r}}
 	k.lines = append(k.lines, ln)
 	ln.level.count++
 	heap.Push(ln.level, ln)
@@ -97,11 +110,14 @@ func (q *Rules) enter(r *request) {
 // leave takes a request out of its line.
 func (q *Rules) leave(r *request) {
 	k := q.keys[r.Key]
-	i := slices.IndexFunc(k.lines, func(ln *line) bool { return ln.level.priority == r.Priority })
+	i := k.line(r)
 	ln := k.lines[i]
 	at, _ := slices.BinarySearchFunc(ln.requests, r, (*request).compare)
 	ln.requests = slices.Delete(ln.requests, at, at+1)
 	q.ready--
+	if r.Task != nil {
+		q.tasks.count(r.Task.Name).Offered--
+	}
 	if len(ln.requests) > 0 {
 		if ln.index >= 0 {
 			heap.Fix(ln.level, ln.index)
@@ -113,8 +129,13 @@ func (q *Rules) leave(r *request) {
 		heap.Remove(ln.level, ln.index)
 	}
 	if ln.level.count--; ln.level.count == 0 {
-		at, _ := slices.BinarySearchFunc(q.levels, r.Priority, compareLevel)
-		q.levels = slices.Delete(q.levels, at, at+1)
+		levels := q.levels[r.class()]
+		at, _ := slices.BinarySearchFunc(levels, r.Priority, compareLevel)
+		if levels = slices.Delete(levels, at, at+1); len(levels) == 0 {
+			delete(q.levels, r.class())
+		} else {
+			q.levels[r.class()] = levels
+		}
 	}
 }
 

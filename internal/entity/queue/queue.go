@@ -21,7 +21,7 @@ type Rules struct {
 	waiting map[string]*request // by ticket, delayed ones too
 	held    map[string]holding  // by ticket
 	keys    map[string]*key
-	levels  []*level // by priority, highest first
+	levels  map[string][]*level // by priority, highest first; of each task, and of what is none
 	delayed delays
 	resting rests
 	ready   int      // requests that are due
@@ -29,6 +29,7 @@ type Rules struct {
 	spans   []span   // what the rates of keys count, oldest first
 	out     []*steps // what the turn grants to steps, by run
 	turns   []turn   // the last permits and whom they were for, oldest first
+	tasks   tasks
 
 	changed bool       // of what the queue shows
 	wake    store.Time // when the rate allows the next permit; 0: nobody waits for that
@@ -76,6 +77,7 @@ type asked struct {
 	Loc      string       `cbor:"6,keyasint,omitempty"` // of a step; "": a run asks
 	Nth      int          `cbor:"7,keyasint,omitempty"` // of an item of several
 	Cost     int          `cbor:"8,keyasint,omitempty"` // 0: 1
+	Task     *offer       `cbor:"9,keyasint,omitempty"` // nil: the node of the run executes what has asked
 }
 
 func (r *request) compare(o *request) int {
@@ -89,6 +91,7 @@ type holding struct {
 	At    store.Time `cbor:"3,keyasint"`
 	No    int64      `cbor:"4,keyasint"` // counts the queue's permits
 	Cost  int        `cbor:"5,keyasint,omitempty"`
+	Lease *lease     `cbor:"6,keyasint,omitempty"` // of a task; nil: it is none
 }
 
 // steps are the steps of a run that are granted permits in a turn.
@@ -116,7 +119,10 @@ const (
 // New returns the rules of a queue.
 func New(run *store.Run) entity.Rules {
 	name, _ := permit.Queue(run.ID)
-	return &Rules{name: name, waiting: map[string]*request{}, held: map[string]holding{}, keys: map[string]*key{}}
+	q := &Rules{name: name, waiting: map[string]*request{}, held: map[string]holding{}, keys: map[string]*key{},
+		levels: map[string][]*level{}}
+	q.tasks.init()
+	return q
 }
 
 // Load implements entity.Rules.
@@ -139,6 +145,15 @@ func (q *Rules) Load(entries []store.Entry) error {
 			if err = cbor.Unmarshal(e.Value, &h); err == nil {
 				q.held[rest] = h
 				q.key(h.Key).held++
+				if h.Lease != nil {
+					q.loadLease(rest, h.Lease)
+				}
+			}
+		case cancelledLoc:
+			c := new(cancelled)
+			if err = cbor.Unmarshal(e.Value, c); err == nil {
+				q.tasks.cancelled[rest] = c
+				q.watch(c.Until, rest)
 			}
 		case rateLoc:
 			var b bucket
@@ -158,6 +173,9 @@ func (q *Rules) Load(entries []store.Entry) error {
 			if err = cbor.Unmarshal(e.Value, &r.asked); err == nil {
 				q.waiting[rest] = r
 				heap.Push(&q.delayed, r) // Tick looks which are due
+				if r.Task != nil && r.Task.Former != "" {
+					q.tasks.secrets[r.Task.Former] = rest
+				}
 			}
 		default:
 			err = fmt.Errorf("nobody writes such an entry")
@@ -176,10 +194,20 @@ func (q *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	case store.ItemAsk:
 		q.ask(it, w)
 	case store.ItemGiveBack:
+		if permit.IsRecall(it) {
+			q.recall(permit.Ticket(it), now, w)
+			break
+		}
 		for _, g := range permit.GivenBack(it) {
 			q.giveBack(g, w)
 		}
 	case store.ItemUpdate:
+		if works(it.Name) {
+			if answer, done := q.work(it, now, w); done {
+				w.Consume(it.No, answer)
+			}
+			return
+		}
 		w.Consume(it.No, q.manage(it, now, w))
 		return
 	}
@@ -193,12 +221,12 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 	}
 	due := max(it.Sent, a.At, it.Sent+store.Time(a.After))
 	q.wait(permit.Ticket(it), w, asked{No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: due,
-		Cost: a.Cost})
+		Cost: a.Cost, Task: offerOf(a.Task)})
 	for i := range a.More {
 		m := &a.More[i]
 		q.wait(m.Ticket, w, asked{
 			No: it.No, Nth: i + 1, RunID: a.RunID, Loc: m.Loc, Key: m.Key, Priority: m.Priority, Due: due,
-			Cost: m.Cost,
+			Cost: m.Cost, Task: offerOf(m.Task),
 		})
 	}
 }
@@ -207,6 +235,10 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 func (q *Rules) wait(ticket string, w *entity.Writer, a asked) {
 	if _, has := q.held[ticket]; has || q.waiting[ticket] != nil {
 		return // told twice
+	}
+	if a.Task != nil && !q.head.Exists && q.name == permit.TaskQueue {
+		q.head.Exists, q.head.Declared = true, permit.Settings{Group: store.DefaultGroup}
+		put(w, headLoc, q.head)
 	}
 	r := &request{ticket: ticket, asked: a}
 	q.waiting[ticket] = r
@@ -226,6 +258,9 @@ func (q *Rules) giveBack(g permit.Given, w *entity.Writer) {
 		q.unblock(k)
 		q.forget(h.Key, w)
 		q.changed = true
+		if h.Lease != nil {
+			q.cancelLease(h.Lease, w)
+		}
 		return
 	}
 	r := q.waiting[ticket]
@@ -240,6 +275,9 @@ func (q *Rules) giveBack(g permit.Given, w *entity.Writer) {
 func (q *Rules) remove(r *request, w *entity.Writer) {
 	delete(q.waiting, r.ticket)
 	w.Delete(requestLoc + r.ticket)
+	if r.Task != nil && r.Task.Former != "" {
+		delete(q.tasks.secrets, r.Task.Former)
+	}
 	if r.queued {
 		q.leave(r)
 	} else {
@@ -250,6 +288,7 @@ func (q *Rules) remove(r *request, w *entity.Writer) {
 
 // Tick implements entity.Rules.
 func (q *Rules) Tick(now store.Time, w *entity.Writer) {
+	q.expire(now, w)
 	for len(q.delayed) > 0 && q.delayed[0].Due <= now {
 		q.enter(heap.Pop(&q.delayed).(*request))
 		q.changed = true
@@ -259,8 +298,9 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 	q.miss(now, w)
 	room := q.room(now)
 	before := q.head.Granted
+	names := q.tasks.wanted(q.levels)
 	for {
-		r := q.next(now)
+		r := q.next(now, names)
 		if r == nil {
 			break
 		}
@@ -275,7 +315,11 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 		}
 		room -= costs(r.Cost)
 		q.grant(r, now, w)
+		if r.Task != nil {
+			names = q.tasks.wanted(q.levels)
+		}
 	}
+	q.answerPolls(now, w)
 	q.finish(before, now, w)
 	q.forgetOld(w)
 	q.forgetSpans(now, w)
@@ -286,12 +330,31 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 }
 
 // next returns the ask that gets the next permit if the rate allows one; nil: none can.
-func (q *Rules) next(now store.Time) *request {
+// Workers wait for the tasks with the names.
+func (q *Rules) next(now store.Time, names []string) *request {
 	s := q.head.settings()
 	if !q.head.Exists || q.head.Paused || s.Concurrency > 0 && len(q.held) >= s.Concurrency {
 		return nil
 	}
-	for _, l := range q.levels {
+	best := q.first("", now)
+	for _, name := range names {
+		if r := q.first(name, now); r != nil && (best == nil || q.before(r, best)) {
+			best = r
+		}
+	}
+	return best
+}
+
+// before reports whether a request has its turn before another one that is none of its line.
+func (q *Rules) before(a, b *request) bool {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(q.keys[a.Key].served, q.keys[b.Key].served),
+		a.compare(b)) < 0
+}
+
+// first returns the ask of a class that gets the next permit if none of the others does.
+func (q *Rules) first(class string, now store.Time) *request {
+	s := q.head.settings()
+	for _, l := range q.levels[class] {
 		for l.Len() > 0 {
 			k, r := l.lines[0].key, l.lines[0].requests[0]
 			if s.PerKey == 0 || k.name == "" || k.held < s.PerKey {
@@ -312,13 +375,18 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	q.head.Granted++
 	no := q.head.Granted
 	h := holding{RunID: r.RunID, Key: r.Key, At: now, No: no, Cost: r.Cost}
+	if r.Task != nil {
+		q.lend(r, &h, now)
+	}
 	q.held[r.ticket] = h
 	k := q.key(r.Key)
 	k.held++
 	q.serve(k, no)
 	w.PutNew(permitLoc+r.ticket, encode(h))
 	q.count(k, no, now, costs(r.Cost))
-	q.notify(r)
+	if r.Task == nil {
+		q.notify(r)
+	}
 	q.changed = true
 }
 
@@ -362,6 +430,9 @@ func (q *Rules) finish(before int64, now store.Time, w *entity.Writer) {
 // Wake implements entity.Rules.
 func (q *Rules) Wake() store.Time {
 	at := q.wake
+	if next := q.nextWork(); next != 0 && (at == 0 || next < at) {
+		at = next
+	}
 	if q.missed != 0 && (at == 0 || q.missed < at) {
 		at = q.missed
 	}
@@ -378,6 +449,7 @@ func (q *Rules) state() *permit.State {
 	return &permit.State{
 		Settings: *q.head.settings(), Limits: q.head.limits(), Exists: q.head.Exists, Paused: q.head.Paused,
 		Granted: q.head.Granted, Waiting: q.ready, Delayed: len(q.delayed), Held: len(q.held),
+		Tasks: q.tasks.shown(), Told: q.untold(),
 	}
 }
 

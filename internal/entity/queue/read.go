@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
@@ -50,4 +52,50 @@ func Read(entries []store.Entry) (*Standing, error) {
 		}
 	}
 	return s, nil
+}
+
+// TaskStanding is an attempt of a task that a queue has, for those that show it.
+type TaskStanding struct {
+	Name, RunID, Loc, Key, Worker string
+	Attempt, Priority, Lost       int
+	Since                         store.Time
+	Until                         store.Time // of its lease; 0: it is offered
+	Recalled                      bool
+}
+
+// ReadTasks returns the tasks that a queue has: the leased ones by the end of their leases, then
+// those that are offered: expired ones first, then by when they were. The error wraps store.ErrDamaged.
+func ReadTasks(entries []store.Entry) ([]TaskStanding, error) {
+	var all []TaskStanding
+	add := func(a *asked, worker string, since, until store.Time) {
+		all = append(all, TaskStanding{Name: a.Task.Name, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Worker: worker,
+			Attempt: a.Task.Attempt, Priority: a.Priority, Lost: a.Task.Lost, Since: since, Until: until,
+			Recalled: a.Task.Recalls})
+	}
+	for i := range entries {
+		loc, value := entries[i].Loc, entries[i].Value
+		var err error
+		switch {
+		case strings.HasPrefix(loc, permitLoc):
+			var h holding
+			if err = cbor.Unmarshal(value, &h); err == nil && h.Lease != nil {
+				add(&h.Lease.Asked, h.Lease.Worker, h.Lease.Begun, h.Lease.Until)
+			}
+		case strings.HasPrefix(loc, requestLoc):
+			var a asked
+			if err = cbor.Unmarshal(value, &a); err == nil && a.Task != nil {
+				add(&a, a.Task.Worker, a.Due, 0)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: entry %q of a queue: %w", store.ErrDamaged, loc, err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b TaskStanding) int {
+		if (a.Until == 0) != (b.Until == 0) {
+			return cmp.Compare(b.Until, a.Until)
+		}
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.Since, b.Since))
+	})
+	return all, nil
 }

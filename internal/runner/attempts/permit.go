@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
@@ -17,6 +18,9 @@ type stepPermit struct {
 	grant *grant     // nil: it has not come
 	until store.Time // when the wait for it is over; 0: never
 	spent *int       // units of the queue's rate that the attempt has taken; nil: what it has asked for
+	task  string     // the attempt was offered as this; "": it needs the permit to begin
+	input []byte     // of the task
+	ended bool       // its outcome has come, and the queue has forgotten the permit
 }
 
 // grant is an item that grants permits: of several steps if they were granted together. It
@@ -37,6 +41,8 @@ type permits struct {
 // ticket is what a permit was asked for with and is not given back.
 type ticket struct {
 	place permit.Place
+	task  string
+	input []byte
 	op    *step        // nil: the code has not called it
 	entry *store.Entry // of which it is recorded; nil: it is new
 }
@@ -56,7 +62,7 @@ func (p *permits) init() {
 			return // the run is over
 		}
 		if progress.Permit != nil {
-			p.add(&ticket{place: *progress.Permit, entry: e})
+			p.add(&ticket{place: *progress.Permit, task: progress.Task, input: progress.Input, entry: e})
 		}
 	}
 }
@@ -69,12 +75,12 @@ func (p *permits) add(t *ticket) {
 }
 
 // hold gives an operation the ticket that its record has.
-func (p *permits) hold(o *step, place *permit.Place) {
-	if place == nil {
+func (p *permits) hold(o *step, progress *stored.Progress) {
+	if progress.Permit == nil {
 		return
 	}
-	if t := p.tickets[place.Ticket]; t != nil {
-		o.permit, t.op = &stepPermit{place: *place}, o
+	if t := p.tickets[progress.Permit.Ticket]; t != nil {
+		o.permit, t.op = &stepPermit{place: t.place, task: t.task, input: t.input}, o
 	}
 }
 
@@ -82,7 +88,8 @@ func (p *permits) hold(o *step, place *permit.Place) {
 // for one. The run is live.
 func (p *permits) allow(o *step) bool {
 	needs, s := o.spec.Permit, p.s
-	if x := o.permit; x != nil && (needs == nil || needs.Queue != x.place.Queue) { // the code uses another one by now
+	if x := o.permit; x != nil && (needs == nil || needs.Queue != x.place.Queue || x.task != o.spec.Task.name()) {
+		// the code uses another one by now
 		p.end(o)
 		o.writeProgress(0)
 	}
@@ -96,9 +103,11 @@ func (p *permits) allow(o *step) bool {
 	if o.permit == nil {
 		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Cost: needs.Cost,
 			Ticket: s.j.KeyFor(&o.Op)}
+		ask := permit.Ask{RunID: s.j.Run.ID, Loc: string(o.Loc)}
 		o.permit = &stepPermit{place: place}
-		p.add(&ticket{place: place, op: o})
-		s.j.Log.Send(place.AskFor(permit.Ask{RunID: s.j.Run.ID, Loc: string(o.Loc)}))
+		o.offer(&ask)
+		p.add(&ticket{place: place, task: o.permit.task, input: o.permit.input, op: o})
+		s.j.Log.Send(place.AskFor(ask))
 		o.writeProgress(0)
 	}
 	if overall := o.spec.Policy.Overall; overall > 0 {
@@ -117,19 +126,28 @@ func (p *permits) deliver(it store.Item) {
 		s.j.Log.See(&it)
 		return
 	}
+	outcome, ended, err := permit.OutcomeOf(&it)
+	if err != nil {
+		s.j.Owner.Damaged(location.Loc(it.Loc), err)
+		return
+	}
 	g := &grant{item: it.No}
 	var strays []string
 	for _, name := range permit.Tickets(&it) {
 		t := p.tickets[name]
-		if t == nil {
+		if t == nil || (t.task != "") != ended {
 			strays = append(strays, name)
 			continue
 		}
 		g.left++
 		t.op.permit.grant = g
-		p.granted = append(p.granted, t.op)
+		if ended {
+			t.op.outcome(&outcome)
+		} else {
+			p.granted = append(p.granted, t.op)
+		}
 	}
-	if len(strays) > 0 { // also those of an earlier activation that were given back
+	if len(strays) > 0 && !ended { // also those of an earlier activation that were given back
 		s.j.Log.Send(permit.Back(it.Name, strays))
 	}
 	if g.left == 0 {
@@ -142,6 +160,9 @@ func (p *permits) deliver(it store.Item) {
 // bounce gives back a permit that nothing waits for.
 func (p *permits) bounce(it *store.Item) {
 	p.s.j.Answer(it.No, nil)
+	if _, ended, _ := permit.OutcomeOf(it); ended {
+		return
+	}
 	p.s.j.Log.Send(permit.Return(it))
 }
 
@@ -166,6 +187,10 @@ func (p *permits) next() bool {
 func (p *permits) late(o *step) {
 	why := &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
 		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)}
+	if task := o.permit.task; task != "" {
+		why.Message = fmt.Sprintf("no worker has ended task %q of queue %q by %s", task, o.permit.place.Queue,
+			o.permit.until)
+	}
 	o.returned = p.end(o)
 	o.until = p.s.j.Bound()
 	o.causes = stored.AddCause(o.causes, why, 0, 0)
@@ -195,6 +220,9 @@ func (p *permits) giveBack(x *stepPermit) {
 	s := p.s
 	if g := x.grant; g != nil && g.left == 0 {
 		s.j.Answer(g.item, nil)
+	}
+	if x.ended {
+		return
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
 	if !s.j.Log.Unsend(asks) {
@@ -228,7 +256,7 @@ func (p *permits) goLive() {
 	p.early = nil
 	for i := range grants {
 		for _, name := range permit.Tickets(&grants[i]) {
-			if t := p.tickets[name]; t != nil && t.op != nil && t.op.leavesNoTrace() {
+			if t := p.tickets[name]; t != nil && t.task == "" && t.op != nil && t.op.leavesNoTrace() {
 				t.op.unsure = true // the permit may have been used
 			}
 		}

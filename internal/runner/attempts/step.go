@@ -33,6 +33,9 @@ type Step struct {
 	// such limit.
 	Kind  string
 	Limit int
+	// Task has each attempt offered to the workers of the queue that Permit names, in place of
+	// executing Func; nil: it is not.
+	Task *Task
 }
 
 // Undo is the compensation that a step carries.
@@ -118,7 +121,7 @@ func (s *Steps) continueFrom(b *sched.Branch, o *step) {
 	if p.Since != 0 {
 		o.Asked = p.Since
 	}
-	s.permits.hold(o, p.Permit)
+	s.permits.hold(o, &p)
 }
 
 // progressOf reads the value of an open step. After an error the run is damaged, or the
@@ -197,6 +200,8 @@ func (o *step) Abandon() (stays bool) {
 	o.Deadline = 0 // no attempt follows
 	switch {
 	case !s.j.Live() || o.busy && !o.queued && !o.given:
+	case o.offered():
+		s.permits.recall(o)
 	case o.given:
 		s.cancels = append(s.cancels, o.ID)
 	default:
@@ -308,8 +313,9 @@ func (o *step) writeProgress(wake store.Time) {
 	if o.Kind.Undoes() && o.attempt > p.Former {
 		p.Since = o.Asked
 	}
-	if o.permit != nil {
-		p.Permit = &o.permit.place
+	if x := o.permit; x != nil {
+		p.Permit = &x.place
+		p.Task, p.Input = x.task, x.input
 	}
 	o.Write(store.Entry{
 		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from, Owes: o.owes(),

@@ -185,12 +185,13 @@ func (s *Steps) Owing(pending []*journal.Op) []location.Loc {
 	var owing []*step
 	for _, op := range pending {
 		o, ok := op.Is.(*step)
-		if ok && !o.Closed && !o.Settled() && (o.unsure || o.mayHaveBegun() || s.permits.mayUse(o)) {
+		if ok && !o.Closed && !o.Settled() &&
+			(o.unsure || o.mayHaveBegun() || s.permits.mayUse(o) || o.owes() && o.offered()) {
 			owing = append(owing, o)
 		}
 	}
 	for _, o := range s.open {
-		if o.spec.Undo != nil && !o.Settled() && (o.unsure || o.busy && !o.queued) {
+		if o.spec.Undo != nil && !o.Settled() && (o.unsure || o.busy && !o.queued || o.offered()) {
 			owing = append(owing, o)
 		}
 	}

@@ -17,7 +17,8 @@ var arrows = map[string][]string{
 		"internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic",
 		"internal/observe", "internal/payload", "internal/recovery", "internal/report", "internal/runner",
 		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
-		"internal/shape", "internal/library", "internal/entity/scripts", "internal/steps", "internal/history", "internal/location", "store"},
+		"internal/shape", "internal/library", "internal/entity/scripts", "internal/steps", "internal/tasks",
+		"internal/history", "internal/location", "store"},
 	"codecheck":               {".", "store"},
 	"observe":                 {".", "store"},
 	"stettest":                {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
@@ -78,6 +79,7 @@ var arrows = map[string][]string{
 	"internal/verbs/fork":               {"internal/history", "internal/location", "internal/verbs", "store"},
 	"internal/queues":                   {"internal/payload", "internal/permit", "internal/runner", "store"},
 	"internal/inboxes":                  {"store"},
+	"internal/tasks":                    {"internal/entity", "internal/payload", "internal/permit", "store"},
 	"internal/parking":                  {},
 	"internal/activations":              {"internal/idle", "internal/ownership", "internal/parking", "store"},
 	"internal/clock":                    {"store"},
@@ -101,7 +103,7 @@ var arrows = map[string][]string{
 	"internal/e2e":            {},
 	"docs/guide":              {}, // the pages, for programs that show them
 	"internal/permit":         {"store"},
-	"internal/entity/queue":   {"internal/permit", "internal/entity", "store"},
+	"internal/entity/queue":   {"internal/heap", "internal/permit", "internal/entity", "store"},
 	"internal/entity/planner": {"internal/permit", "internal/entity", "internal/stored", "schedule", "store"},
 	"schedule":                {},
 
