@@ -176,7 +176,11 @@ const (
 		WHERE x.life=n.life AND x.no=$3::bigint AND x.xmin=pg_current_xact_id()::xid OFFSET 0) x
 		WHERE n.node=$1::text AND n.boot=$2::text`
 
-	pruneSpan = "DELETE FROM stet.entries WHERE run_no=$1::bigint AND incarnation=$2::bigint AND loc>=$3 AND loc<$4"
+	// pruneSpans finds a row that somebody changes meanwhile, such as a TxStep: the server looks again
+	// whether the changed row is in the span. By ctid it might not.
+	pruneSpans = `DELETE FROM stet.entries e
+		USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[]) AS q(run, incarnation, first, past)
+		WHERE e.run_no=q.run AND e.incarnation=q.incarnation AND e.loc>=q.first AND e.loc<q.past`
 
 	areRunning = `SELECT 1/(count(*)=cardinality($1))::integer FROM stet.runs r
 		WHERE r.run_no=ANY($1) AND r.status+0={running}`
@@ -280,13 +284,13 @@ const (
 
 // before returns the statements that go before the one that writes the rest.
 func (r *riders) before() (list []statement) {
-	for _, p := range r.prunes {
+	if len(r.prunes) > 0 {
 		v := newValues()
-		v.number(p.run)
-		v.number(p.incarnation)
-		v.bytea([]byte(p.From))
-		v.bytea([]byte(p.To))
-		list = append(list, statement{pruneSpan, v, noAnswer})
+		numbersOf(v, r.prunes, func(p pruneRow) int64 { return p.run })
+		numbersOf(v, r.prunes, func(p pruneRow) int64 { return p.incarnation })
+		bytesOf(v, r.prunes, func(p pruneRow) string { return p.From })
+		bytesOf(v, r.prunes, func(p pruneRow) string { return p.To })
+		list = append(list, statement{pruneSpans, v, noAnswer})
 	}
 	if len(r.continues) > 0 {
 		v := newValues()

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -179,6 +180,65 @@ func late(to io.WriteCloser, from io.Reader, delay time.Duration) {
 		time.Sleep(time.Until(p.at))
 		if _, err := to.Write(p.data); err != nil {
 			return
+		}
+	}
+}
+
+// TestPrunedRowsThatSomebodyChanges: what is pruned is found though a transaction of somebody else,
+// such as a TxStep, has changed it since the statement began.
+func TestPrunedRowsThatSomebodyChanges(t *testing.T) {
+	t.Parallel()
+	dsn := servers.NewPostgres(t).DSN()
+	s := open(t, dsn)
+	n := takeAll(t, s, "n")
+	a, b := n.started(t, "a"), n.started(t, "b")
+	entries := func(run *store.Run) *store.Turn {
+		return turn(run, func(t *store.Turn) {
+			for _, loc := range []string{"a", "b", "c"} {
+				t.Entries = append(t.Entries, store.Entry{Loc: loc, Kind: store.KindStep, State: store.Open, Value: []byte("1")})
+			}
+		})
+	}
+	n.commit(t, entries(&a))
+	n.commit(t, entries(&b))
+	other, watcher := application(t, dsn), application(t, dsn)
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE stet.entries SET val='2' WHERE run_no=$1", int64(a.No)); err != nil {
+		t.Fatal(err)
+	}
+	pruned := make(chan error, 1)
+	go func() {
+		prune := func(t *store.Turn) { t.Prune = []store.Span{{From: "a", To: "c"}} }
+		result, err := s.Commit(t.Context(), n.batch([]*store.Turn{turn(&a, prune), turn(&b, prune)}))
+		if err == nil && (result.Turns[0].Verdict != store.Committed || result.Turns[1].Verdict != store.Committed) {
+			err = fmt.Errorf("the verdicts are %+v", result.Turns)
+		}
+		pruned <- err
+	}()
+	waits := func() (waiting bool) {
+		err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE wait_event_type='Lock' AND query LIKE '%DELETE FROM%')`).Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waiting
+	}
+	for !waits() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-pruned; err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []*store.Run{&a, &b} {
+		left, err := s.History(t.Context(), store.HistoryQuery{Run: run.No})
+		if err != nil || len(left) != 1 || left[0].Loc != "c" {
+			t.Errorf("of %s %+v is left: %v", run.ID, left, err)
 		}
 	}
 }
