@@ -6,6 +6,14 @@ import (
 	"github.com/stet-run/stet"
 )
 
+// Ways say how to log in.
+type Ways struct {
+	// Provider names the identity provider to which login/provider sends a browser; "": there
+	// is none.
+	Provider string `json:"provider,omitempty"`
+	Token    bool   `json:"token"` // a token may be changed for a cookie
+}
+
 // Login changes a token for a cookie.
 type Login struct {
 	Token string `json:"token"`

@@ -3,10 +3,13 @@ package server_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +102,45 @@ func TestAgentsActInTheirIdentitysName(t *testing.T) {
 	audit, err := w.engine.Runs().Audit(t.Context(), "o-1")
 	if err != nil || len(audit) != 1 || audit[0].Who != "mcp:olga" {
 		t.Errorf("the audit: %+v, %v", audit, err)
+	}
+}
+
+// TestNoIdentityProvider: a server without one says so, and sends nobody anywhere.
+func TestNoIdentityProvider(t *testing.T) {
+	w := newWorld(t, false)
+	var ways api.Ways
+	w.get("", "login", &ways)
+	if ways.Provider != "" || !ways.Token {
+		t.Errorf("the ways to log in: %+v", ways)
+	}
+	w.refused("", "GET", "login/provider", nil, "no_endpoint")
+	w.refused("", "GET", "login/callback?code=x&state=y&anything=z", nil, "no_endpoint")
+}
+
+// TestServerFetchesNothing: no source of the server has a client of its own; an identity
+// provider, which is a module apart, is the one place that asks others.
+func TestServerFetchesNothing(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (path == "oidc" || path == "e2e" || path == "ui"):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		seen++
+		text, err := os.ReadFile(path)
+		for _, word := range []string{"http.Client", "http.Get", "http.Post", "http.DefaultClient", "RoundTrip", "net.Dial"} {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s has %s", path, word)
+			}
+		}
+		return err
+	})
+	if err != nil || seen < 10 {
+		t.Errorf("%d sources, %v", seen, err)
 	}
 }
 

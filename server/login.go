@@ -103,6 +103,11 @@ func (s *server) login(_ context.Context, c *endpoint.Call, token string) (*acce
 			}
 		}
 	}
+	return s.begin(c, token)
+}
+
+// begin begins a session for a token.
+func (s *server) begin(c *endpoint.Call, token string) (*access.Identity, error) {
 	who, err := s.identify(withToken(c.Request, token))
 	if err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 	}
 	rows := (&resources.Server{
 		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again, Live: live.New(engine),
-		Following: o.Following,
+		Following: o.Following, Ways: s.ways, Elsewhere: s.elsewhere, Returned: s.returned,
 	}).Table()
 	s.mux, s.table = routes(s, rows), rows
 	return s, nil

@@ -25,6 +25,7 @@ type serveFlags struct {
 	address, cert, key string
 	networks, hosts    []string
 	agents             mcpFlags
+	people             oidcFlags
 
 	// beside returns what is served beside the API, by path; nil: nothing. listening is
 	// called when the address was printed; nil: nothing is. listens says that it was.
@@ -47,7 +48,8 @@ needs no code, as the other commands do.
 
 At another address than a loopback one it needs --tls-cert and --tls-key, or
 --behind-proxy with the networks from which the proxy that has TLS calls, and a token in
-the store.
+the store or an identity provider: --oidc-issuer with --oidc-client and --oidc-role; the
+client's secret is in STET_OIDC_SECRET.
 
 Agents are served at /mcp, by the Model Context Protocol over HTTP, with the identities and
 the rights of the API: they read, and change what --mcp-allow names. See stet mcp.`,
@@ -65,6 +67,7 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
 	f.agents.add(cmd, "mcp-")
+	f.people.add(cmd)
 	return cmd
 }
 
@@ -181,6 +184,13 @@ func (f *serveFlags) access(
 	ctx context.Context, e *stet.Engine, at net.Addr,
 ) (list []access.Authenticator, once string, err error) {
 	list = []access.Authenticator{server.Tokens(e)}
+	provider, err := f.people.provider(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if provider != nil {
+		list = append(list, provider)
+	}
 	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && len(f.networks) == 0 {
 		first := server.NewOneTime(localUser())
 		return append(list, first), first.Token(), nil
@@ -189,8 +199,9 @@ func (f *serveFlags) access(
 	if err != nil {
 		return nil, "", err
 	}
-	if len(tokens) == 0 {
-		return nil, "", usage(errors.New("nobody could log in: make a token with stet token create first"))
+	if len(tokens) == 0 && provider == nil {
+		return nil, "", usage(errors.New("nobody could log in: make a token with stet token create first, or name an " +
+			"identity provider with --oidc-issuer"))
 	}
 	return list, "", nil
 }

@@ -4,9 +4,11 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -111,6 +113,21 @@ func (i *Identity) Check() error {
 	}
 	_, err := ParseRole(string(i.Role))
 	return err
+}
+
+// Browser is an authenticator at which a person logs in elsewhere, as at an identity
+// provider: the server sends the browser there, and begins a session when it returns.
+type Browser interface {
+	Authenticator
+	// Title names the place for people, as "Example Inc.".
+	Title() string
+	// Begin returns the address to which a browser is sent, and a state, which its cookie
+	// keeps meanwhile: nobody else must be able to read or make one.
+	Begin(ctx context.Context) (address, state string, err error)
+	// Finish returns the token of a session, which Authenticate knows as a Bearer token, for
+	// the state of Begin and the parameters with which the browser has returned. An error
+	// that wraps ErrDenied refuses the person.
+	Finish(ctx context.Context, state string, answer url.Values) (token string, err error)
 }
 
 // ErrDenied says that a credential is there and is not valid: unknown, revoked, expired, or

@@ -29,6 +29,10 @@ type Field struct {
 	Index []int
 }
 
+// All is the name of a query parameter, a field of type url.Values, that takes all of them:
+// of an address that another site makes.
+const All = "*"
+
 // Fields returns the fields of a request's type, by their tags: path, query and header name
 // a parameter, body is the whole body. Fields of embedded structs count as their own.
 func Fields(in reflect.Type) []Field {
@@ -75,7 +79,10 @@ func decode[In any](c *Call) (in In, err error) {
 				return in, fmt.Errorf("%s: %w", f.Name, err)
 			}
 		case "query":
-			if values, ok := query[f.Name]; ok {
+			if f.Name == All {
+				field.Set(reflect.ValueOf(query))
+				query = nil
+			} else if values, ok := query[f.Name]; ok {
 				if err := set(field, values); err != nil {
 					return in, fmt.Errorf("%s: %w", f.Name, err)
 				}

@@ -107,6 +107,9 @@ func Raw[In any](
 // IsHeavy returns the endpoint as one that may read much of the store.
 func (e Endpoint) IsHeavy() Endpoint { e.Heavy = true; return e }
 
+// Answers returns the endpoint with another status of its usual answer.
+func (e Endpoint) Answers(status int) Endpoint { e.Status = status; return e }
+
 // IsLong returns the endpoint as one that may wait or stream.
 func (e Endpoint) IsLong() Endpoint { e.Long = true; return e }
 

@@ -78,6 +78,10 @@ func (d *document) operation(e *endpoint.Endpoint) object {
 			continue
 		}
 		parameter := object{"name": f.Name, "in": f.Place, "schema": parameterSchema(f.Type)}
+		if f.Name == endpoint.All {
+			parameter = object{"name": "all", "in": "query", "style": "form", "explode": true,
+				"schema": object{"type": "object", "additionalProperties": object{"type": "string"}}}
+		}
 		if f.Doc != "" {
 			parameter["description"] = f.Doc
 		}
@@ -94,8 +98,12 @@ func (d *document) operation(e *endpoint.Endpoint) object {
 		content["schema"] = d.schema(e.Out)
 	}
 	ok := object{"description": e.Summary, "content": object{e.Media: content}}
+	usual := "2XX"
+	if e.Status >= 300 {
+		usual, ok = "3XX", object{"description": e.Summary}
+	}
 	op["responses"] = object{
-		"2XX": ok, "default": object{"$ref": "#/components/responses/problem"},
+		usual: ok, "default": object{"$ref": "#/components/responses/problem"},
 	}
 	return op
 }

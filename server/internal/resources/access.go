@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -21,6 +22,25 @@ func (s *Server) login(ctx context.Context, c *endpoint.Call, in login) (*api.Id
 		return nil, err
 	}
 	return identityOf(who), nil
+}
+
+// logins has the endpoints by which people log in elsewhere.
+type logins struct{ *Server }
+
+func (s logins) ways(context.Context, *endpoint.Call, nothing) (*api.Ways, error) {
+	return s.Ways(), nil
+}
+
+func (s logins) elsewhere(ctx context.Context, c *endpoint.Call, _ nothing) error {
+	return s.Elsewhere(ctx, c)
+}
+
+type returned struct {
+	Answer url.Values `query:"*" doc:"what the identity provider adds to the address"`
+}
+
+func (s logins) returned(ctx context.Context, c *endpoint.Call, in returned) error {
+	return s.Returned(ctx, c, in.Answer)
 }
 
 type logout struct {

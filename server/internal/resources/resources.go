@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -27,6 +28,11 @@ type Server struct {
 	// Login changes a token for a cookie, and Logout takes the cookie away.
 	Login  func(ctx context.Context, c *endpoint.Call, token string) (*access.Identity, error)
 	Logout func(*endpoint.Call)
+	// Ways says how to log in. Elsewhere sends a browser to where its person logs in, and
+	// Returned begins a session when it returns.
+	Ways      func() *api.Ways
+	Elsewhere func(context.Context, *endpoint.Call) error
+	Returned  func(context.Context, *endpoint.Call, url.Values) error
 	// Again returns an error if the identity of a call may not go on with it.
 	Again     func(*endpoint.Call) error
 	Live      *live.Reads

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"net/http"
+
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
@@ -18,6 +20,11 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.Raw(get, "openapi.json", read, endpoint.JSON, s.openAPI, "this document"),
 		endpoint.New(get, "health/live", access.Public, s.live, "200 while the process answers"),
 		endpoint.New(get, "health/ready", access.Public, s.ready, "200 if the store can be read; otherwise 503"),
+		endpoint.New(get, "login", access.Public, logins{s}.ways, "how to log in"),
+		endpoint.Raw(get, "login/provider", access.Public, endpoint.JSON, logins{s}.elsewhere,
+			"send a browser to the identity provider").Answers(http.StatusSeeOther),
+		endpoint.Raw(get, "login/callback", access.Public, endpoint.JSON, logins{s}.returned,
+			"begin a session of a browser that comes from the identity provider").Answers(http.StatusSeeOther),
 		endpoint.New(post, "login", access.Public, s.login, "change a token for a cookie"),
 		endpoint.New(post, "logout", access.Public, s.logout, "take the cookie away"),
 		endpoint.New(get, "tokens", access.Admin, s.tokens, "the access tokens, without their secrets"),

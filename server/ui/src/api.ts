@@ -117,6 +117,9 @@ export async function begin(): Promise<void> {
   await whoAmI();
 }
 
+/** How to sign in: provider names where a browser may be sent. */
+export const ways = () => get<{ provider?: string; token: boolean }>("login");
+
 export async function signIn(token: string): Promise<void> {
   await post("login", { token });
   signedOut.value = false;

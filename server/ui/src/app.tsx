@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { away, begin, has, info, may, signedOut, signIn, signOut } from "./api";
+import { away, begin, has, info, may, signedOut, signIn, signOut, ways } from "./api";
 import { AuditPage } from "./audit";
 import { Icon } from "./icons";
 import { Letters } from "./letters";
@@ -102,6 +102,10 @@ function SignIn() {
   useTheme();
   const [token, setToken] = useState("");
   const [error, setError] = useState<unknown>(null);
+  const [provider, setProvider] = useState("");
+  useEffect(() => {
+    ways().then((w) => setProvider(w.provider ?? ""), () => setProvider(""));
+  }, []);
   const send = async (e: Event) => {
     e.preventDefault();
     try {
@@ -114,6 +118,7 @@ function SignIn() {
     <main id="main" class="sign-in" tabIndex={-1}>
       <form onSubmit={send} class="card">
         <h1 class="brand"><b>stet</b></h1>
+        {provider && <p><a class="button primary" href="api/v1/login/provider">Sign in at {provider}</a></p>}
         <p>Sign in with a token. <code>stet token create</code> makes one; <code>stet serve</code> prints an address that
           has one in it.</p>
         <label for="token">Token</label>

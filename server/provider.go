@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/server/internal/endpoint"
+)
+
+// A person may log in elsewhere, at an identity provider: the server sends the browser
+// there, with a state in a cookie, and changes what it returns with for a session.
+
+const (
+	stateCookie = "stet_login"
+	stateTime   = 10 * time.Minute
+	// dashboard is where the dashboard is, from the address to which a browser returns.
+	dashboard = "../../../"
+)
+
+// provider returns the first authenticator at which a browser logs in, or nil.
+func (s *server) provider() access.Browser {
+	for _, a := range s.options.Access {
+		if b, ok := a.(access.Browser); ok {
+			return b
+		}
+	}
+	return nil
+}
+
+// ways says how to log in.
+func (s *server) ways() *api.Ways {
+	ways := &api.Ways{Token: true}
+	if b := s.provider(); b != nil {
+		ways.Provider = b.Title()
+	}
+	return ways
+}
+
+// stateOf returns the cookie of a login under way; of "", one that takes it away. It is sent
+// with a navigation from another site, which is how a browser returns.
+func (s *server) stateOf(r *http.Request, state string) *http.Cookie {
+	name, life := stateCookie, int(stateTime.Seconds())
+	if s.secure(r) {
+		name = "__Host-" + name
+	}
+	if state == "" {
+		life = -1
+	}
+	return &http.Cookie{Name: name, Value: state, Path: "/", MaxAge: life, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: s.secure(r)}
+}
+
+// elsewhere sends a browser to the identity provider.
+func (s *server) elsewhere(ctx context.Context, c *endpoint.Call) error {
+	b := s.provider()
+	if b == nil {
+		return &endpoint.Error{Code: api.CodeNoEndpoint, Detail: "this server has no identity provider"}
+	}
+	address, state, err := b.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("log in at the identity provider: %w", err)
+	}
+	http.SetCookie(c.Writer, s.stateOf(c.Request, state))
+	redirect(c, address)
+	return nil
+}
+
+// returned begins the session of a browser that comes from the identity provider.
+func (s *server) returned(ctx context.Context, c *endpoint.Call, answer url.Values) error {
+	b := s.provider()
+	if b == nil {
+		return &endpoint.Error{Code: api.CodeNoEndpoint, Detail: "this server has no identity provider"}
+	}
+	from := addressOf(c.Request)
+	if !s.failures.may(from) {
+		return &endpoint.Error{Code: api.CodeRate, Detail: "too many credentials from this address were refused", Wait: 6}
+	}
+	gone := s.stateOf(c.Request, "")
+	http.SetCookie(c.Writer, gone) // it is good for one return
+	state, err := c.Request.Cookie(gone.Name)
+	if err != nil || state.Value == "" {
+		return &endpoint.Error{Code: api.CodeUnauthenticated, Detail: "this browser has not begun to log in here, or more " +
+			"than 10 minutes ago: begin again"}
+	}
+	token, err := b.Finish(ctx, state.Value, answer)
+	if errors.Is(err, access.ErrDenied) {
+		s.failures.allow(from)
+		s.log.Warn("a login was refused", "request", c.RequestID, "from", from, "error", err)
+		return &endpoint.Error{Code: api.CodeUnauthenticated, Detail: "the identity provider has not confirmed who this " +
+			"is, or nobody has given this account a role"}
+	}
+	if err != nil {
+		return fmt.Errorf("log in at the identity provider: %w", err)
+	}
+	if _, err := s.begin(c, token); err != nil {
+		return err
+	}
+	redirect(c, dashboard)
+	return nil
+}
+
+// redirect sends a browser on. The address may be relative: http.Redirect would resolve it
+// without the prefix under which the server is mounted.
+func redirect(c *endpoint.Call, address string) {
+	c.Writer.Header().Set("Location", address)
+	c.Writer.WriteHeader(http.StatusSeeOther)
+}
