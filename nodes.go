@@ -26,7 +26,8 @@ func (n Nodes) List(ctx context.Context) ([]store.Node, error) {
 }
 
 // NodesInfo is how the nodes of a store stand at one moment: who lives, who owns what, and
-// which runs nobody can execute. It is not to be changed, and then safe for concurrent use.
+// which runs nobody can execute. A node's Bodies are the steps that have been executing
+// there for over 10 s, as of its last renewal of leases. It is not to be changed, and then safe for concurrent use.
 type NodesInfo struct{ store.Description }
 
 // Info returns how the nodes of the store stand.

@@ -23,7 +23,21 @@ type Node struct {
 	Boot      string    `json:"boot"` // another one for each life of the process
 	LeaseMS   int64     `json:"lease_ms,omitempty"`
 	Draining  bool      `json:"draining,omitempty"`
+	Bodies    []Body    `json:"bodies,omitempty"` // that execute there for over 10 s, the oldest first, up to 100
 }
+
+// Body is an execution of a step's body.
+type Body struct {
+	Run      string    `json:"run"`
+	Workflow string    `json:"workflow"`
+	Location string    `json:"location"` // of the step
+	Attempt  int       `json:"attempt"`  // from 1
+	Since    time.Time `json:"since"`
+	Long     bool      `json:"long,omitempty"` // for over 30 s
+}
+
+// longAfter is how long a body executes until it is marked.
+const longAfter = 30 * time.Second
 
 // Lease is a node's right to write for the runs of a shard.
 type Lease struct {
@@ -54,6 +68,11 @@ func NodesOf(d *stet.NodesInfo) []Node {
 			Workflows: slices.Sorted(slices.Values(n.Workflows)),
 			Host:      n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
 			Boot: n.Boot, LeaseMS: (time.Duration(n.TTL) * time.Microsecond).Milliseconds(), Draining: n.Draining,
+		}
+		for _, b := range n.Bodies {
+			nodes[i].Bodies = append(nodes[i].Bodies, Body{
+				b.RunID, b.Workflow, b.Location, b.Attempt, b.Since.Time(), d.Now.Sub(b.Since) >= longAfter,
+			})
 		}
 		for j := range d.Leases {
 			if holds(d, n, &d.Leases[j]) {
@@ -100,10 +119,16 @@ func (n *Nodes) Info() *stet.NodesInfo {
 	d := store.Description{Slots: n.Slots, Now: store.TimeOf(n.Now)}
 	for i := range n.Nodes {
 		x := &n.Nodes[i]
-		d.Nodes = append(d.Nodes, store.Node{
+		node := store.Node{
 			ID: x.Node, Boot: x.Boot, Build: x.Build, Host: x.Host, PID: x.PID, Workflows: x.Workflows, Groups: x.Groups,
 			TTL: store.Delay(x.LeaseMS * 1000), Draining: x.Draining, SeenAt: store.TimeOf(x.Seen),
-		})
+		}
+		for _, b := range x.Bodies {
+			node.Bodies = append(node.Bodies, store.Body{
+				RunID: b.Run, Workflow: b.Workflow, Location: b.Location, Attempt: b.Attempt, Since: store.TimeOf(b.Since),
+			})
+		}
+		d.Nodes = append(d.Nodes, node)
 	}
 	for _, l := range n.Leases {
 		d.Leases = append(d.Leases, store.Lease{

@@ -63,7 +63,7 @@
 //
 // Law 26. A Register with Draining sets that mark of the node's boot and does nothing
 // else; nothing at all if the boot is not listed. The mark stays as long as the boot is
-// listed, whatever is registered for it later.
+// listed, whatever is registered for it later. Of all else Describe has what was registered last.
 //
 // Law 29. A Commit or Register whose sender names a last batch of its boot that is later than
 // the one that the store has changes nothing and returns ErrWentBack.

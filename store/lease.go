@@ -16,6 +16,9 @@ type Node struct {
 	// it sets this mark of a listed boot and nothing else; it stays until the boot ends
 	// (law 26).
 	Draining bool
+	// Bodies are steps' bodies that execute there for long, the oldest first, up to MaxBodies:
+	// as of the last Register, so they may have returned since.
+	Bodies []Body `json:",omitempty"`
 	// Stopped says that the node ended cleanly: it is no longer listed, and its last batch
 	// is forgotten (law 9).
 	Stopped bool
@@ -30,6 +33,18 @@ type Node struct {
 // Supersedes reports whether the node may take a lease that has not ended, because it replaces its
 // holder (law 30).
 func (n *Node) Supersedes(l *Lease) bool { return n.Replaces && l.Node == n.ID && l.Boot < n.Boot }
+
+// MaxBodies bounds the bodies of a Node.
+const MaxBodies = 100
+
+// Body is an execution of a step's body.
+type Body struct {
+	RunID    string
+	Workflow string // of the run
+	Location string // of the step, as people read it
+	Attempt  int    // from 1
+	Since    Time
+}
 
 // Requirement says that a shard holds a run that only some nodes can load: those that have
 // the workflow and whose build is not earlier.

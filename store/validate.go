@@ -452,6 +452,14 @@ func (n *Node) Validate() error {
 	if n.TTL < 0 || n.TTL > MaxDelay {
 		return invalid("lease: expected a time of 0 to %d µs, found %d", MaxDelay, n.TTL)
 	}
+	if len(n.Bodies) > MaxBodies {
+		return invalid("bodies of a node: expected at most %d, found %d", MaxBodies, len(n.Bodies))
+	}
+	for _, b := range n.Bodies {
+		if err := checkText("run ID of a body", b.RunID, MaxRunID, false); err != nil {
+			return err
+		}
+	}
 	for _, need := range n.Requirements {
 		if err := need.Shard.Validate(); err != nil {
 			return err

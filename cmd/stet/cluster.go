@@ -48,6 +48,31 @@ func (c *cluster) owner(shard store.Shard) string {
 	return text
 }
 
+// longAfter is how long a body executes until it is marked.
+const longAfter = 30 * time.Second
+
+// body says what a node executes for a run; "": it has not said so.
+func (c *cluster) body(runID string) string {
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		for _, b := range n.Bodies {
+			if b.RunID == runID && c.Alive(n) {
+				return fmt.Sprintf("executing step %s since %s on %s%s", b.Location, c.since(b.Since.Time()), n.ID,
+					c.mark(b.Since.Time()))
+			}
+		}
+	}
+	return ""
+}
+
+// mark marks what executes for long.
+func (c *cluster) mark(since time.Time) string {
+	if c.Now.Time().Sub(since) < longAfter {
+		return ""
+	}
+	return " (for long)"
+}
+
 // executor returns the node that executes a run, or "" if none does that lives.
 func (c *cluster) executor(r *stet.RunInfo) string {
 	_, node := c.Owner(r.Shard)

@@ -26,8 +26,10 @@ func (c *cluster) readExecuting(ctx context.Context, from side, infos []*stet.Ru
 		case err != nil:
 			return err
 		case longest != nil:
-			c.executing[info.ID] = fmt.Sprintf("executing step %s since %s on %s",
-				longest.Location, c.since(longest.Since), on)
+			c.executing[info.ID] = fmt.Sprintf("executing step %s since %s on %s%s",
+				longest.Location, c.since(longest.Since), on, c.mark(longest.Since))
+		default: // a step in a transaction has no entry
+			c.executing[info.ID] = c.body(info.ID)
 		}
 	}
 	return nil

@@ -20,7 +20,8 @@ func (nc nodeCommands) command() *cobra.Command {
 		Short:   "list the processes that work on the store, or drain some",
 		Long: `Lists the processes that work on the store, or could: their builds, groups and
 workflows, how many shards each owns, and when it was last heard of. A store that
-one process works on at a time has one owner, and others that stand by.`,
+one process works on at a time has one owner, and others that stand by. Steps that have
+been executing for over 10 s are listed below, as far as processes have said so.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("expected drain, found %q", args[0]))
@@ -69,7 +70,12 @@ period; their runs go on elsewhere. stet nodes shows how many shards each has le
 func (nc nodeCommands) list(c *cluster) error {
 	views := api.NodesOf(&c.NodesInfo)
 	g := &grid{headers: []string{"NODE", "STATE", "SHARDS", "BUILD", "GROUPS", "WORKFLOWS", "PROCESS", "HEARD OF"}}
+	bodies := &grid{headers: []string{"EXECUTING", "RUN", "ATTEMPT", "SINCE", "ON"}}
 	for _, v := range views {
+		for _, b := range v.Bodies {
+			bodies.add(printable(b.Location), printable(b.Run), strconv.Itoa(b.Attempt),
+				c.since(b.Since)+c.mark(b.Since), printable(v.Node))
+		}
 		switch nc.output {
 		case formJSON:
 			if err := nc.json(v); err != nil {
@@ -85,10 +91,14 @@ func (nc nodeCommands) list(c *cluster) error {
 				duration(c.Now.Time().Sub(v.Seen))+" ago")
 		}
 	}
-	if nc.output == formTable {
-		return nc.print(g)
+	if nc.output != formTable {
+		return nil
 	}
-	return nil
+	if err := nc.print(g); err != nil || len(bodies.rows) == 0 {
+		return err
+	}
+	fmt.Fprintln(nc.out)
+	return nc.print(bodies)
 }
 
 func (nc nodeCommands) drain(nodes []string, drain func(string) error) error {

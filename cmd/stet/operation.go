@@ -15,7 +15,8 @@ import (
 type operation struct {
 	api.Entry
 
-	on string // node that executes it, if it is executing
+	on   string // node that executes it, if it is executing
+	mark string // that it has been executing for long; "": it has not
 }
 
 // operationsOf reads the history of a run, in the order of locations.
@@ -40,6 +41,7 @@ func (o *operation) result() string {
 		if o.on != "" {
 			text += " on " + o.on
 		}
+		text += o.mark
 		if len(o.Value) > 0 && string(o.Value) != "null" {
 			text += ", last heartbeat: " + string(o.Value)
 		}

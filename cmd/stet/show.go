@@ -126,7 +126,10 @@ func (rc runCommands) show(ctx context.Context, from side, id string, width int,
 		return err
 	}
 	for i := range it.operations {
-		it.operations[i].on = it.cluster.executor(it.info)
+		o := &it.operations[i]
+		if o.on = it.cluster.executor(it.info); !o.Since.IsZero() {
+			o.mark = it.cluster.mark(o.Since)
+		}
 	}
 	if err := it.readQueues(ctx, from); err != nil {
 		return err
@@ -316,6 +319,7 @@ func (it *story) facts(width int) *grid {
 	}
 	fact("owner", printable(it.cluster.owner(info.Shard)))
 	fact("", printable(cmp.Or(it.cluster.lacks(info), it.cluster.silent(info))))
+	fact("", printable(it.cluster.body(info.ID)))
 	fact("build", printable(info.Build))
 	fact("number", positive(int64(info.Number)))
 	if info.Parent != 0 {

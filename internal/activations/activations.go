@@ -9,6 +9,7 @@ import (
 	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/parking"
+	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/store"
 )
 
@@ -315,6 +316,17 @@ func (m *Memory[A]) evictExpired() {
 	for _, a := range expired {
 		a.EvictionDue()
 	}
+}
+
+// Stats is what an engine has in memory.
+type Stats struct {
+	Executing, Waiting, Committing int // bodies
+
+	Running, Parked int // runs
+
+	Shards map[string]int // by group
+
+	Recovered *recovery.Report // nil: there is none yet
 }
 
 // Executing returns the latest build that is being executed, by shard and workflow. Any

@@ -37,7 +37,8 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 type Keeper struct {
 	Store     store.Store
 	Node      store.Node
-	Names     func() []string // the node's workflows, in place of those of Node; nil: these
+	Names     func() []string     // the node's workflows, in place of those of Node; nil: these
+	Bodies    func() []store.Body // what the node executes for long; nil: it does not say so
 	Shards    []store.Shard
 	TTL       time.Duration // of a lease
 	Renew     time.Duration // interval of renewals and heartbeats; less than half of TTL
@@ -241,6 +242,9 @@ func (k *Keeper) node() store.Node {
 func (k *Keeper) heartbeat(ctx context.Context) error {
 	n := k.node()
 	n.TTL, n.LastBatch = delay(k.TTL), k.Last()
+	if k.Bodies != nil {
+		n.Bodies = k.Bodies()
+	}
 	sent := time.Now()
 	now, err := k.Store.Register(ctx, n)
 	switch {

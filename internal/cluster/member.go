@@ -46,7 +46,8 @@ type Member struct {
 	Now     func() store.Time      // lower bound of the store's time
 	Hints   func() <-chan struct{} // closed when nodes or leases may have changed
 	Work    Work
-	Last    func() int64 // the last batch that the store has acknowledged
+	Last    func() int64        // the last batch that the store has acknowledged
+	Bodies  func() []store.Body // what the node executes for long; nil: it does not say so
 	// Names returns the node's workflows, in place of those of Node; nil: these. Shared
 	// reports whether a workflow is one that a node may learn while it works; nil: none is.
 	Names  func() []string
@@ -474,6 +475,9 @@ func (m *Member) beat(ctx context.Context) error {
 	n.Requirements, n.TTL, n.LastBatch = m.registered, delay(m.TTL), m.Last()
 	if m.Names != nil {
 		n.Workflows = m.Names()
+	}
+	if m.Bodies != nil {
+		n.Bodies = m.Bodies()
 	}
 	sent := time.Now()
 	now, err := m.Store.Register(ctx, n)

@@ -76,6 +76,23 @@ func TestLongBodyIsShown(t *testing.T) {
 			shown[0].Executing.Sub(begun).Abs() > time.Second || !shown[0].Started.Equal(shown[0].Executing) {
 			t.Fatalf("after 17 s the history is %+v", shown)
 		}
+		time.Sleep(10 * time.Second) // the next renewal
+		other, err := stet.New(ctx, stet.Config{Store: e.Store(), Logger: slog.New(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := other.Nodes().Info(ctx)
+		if err != nil || len(nodes.Nodes) != 1 || len(nodes.Nodes[0].Bodies) != 1 {
+			t.Fatalf("after 27 s the nodes are %+v, %v", nodes, err)
+		}
+		if b := nodes.Nodes[0].Bodies[0]; b.RunID != "r" || b.Workflow != "hangs" || b.Location != "call" || b.Attempt != 1 ||
+			b.Since.Time().Sub(begun).Abs() > time.Second {
+			t.Errorf("after 27 s the node executes %+v", b)
+		}
+		time.Sleep(10 * time.Second)
+		if text := strings.Join(log.of("r"), "\n"); strings.Count(text, "INFO a step executes for long") != 1 {
+			t.Errorf("after 37 s the log says:\n%s", text)
+		}
 		beat <- "half"
 		if entries := look(); string(entries[0].Value().Bytes()) != `j"half"` && !strings.Contains(
 			string(entries[0].Value().Bytes()), `"half"`) || entries[0].Executing != shown[0].Executing {
@@ -83,7 +100,7 @@ func TestLongBodyIsShown(t *testing.T) {
 		}
 		time.Sleep(45 * time.Minute)
 		synctest.Wait()
-		got := log.of("r")
+		got := log.of("r")[1:]
 		if len(got) != 3 { // after 10, 20 and 40 minutes
 			t.Errorf("the log has %d lines, want 3: %q", len(got), got)
 		}
@@ -117,7 +134,7 @@ func TestSilentBodiesAreLoggedAsConfigured(t *testing.T) {
 	for _, c := range []struct {
 		warn time.Duration
 		want int
-	}{{time.Minute, 6}, {stet.None, 0}} { // 1, 2, 4, 8, 16, 32 min
+	}{{time.Minute, 7}, {stet.None, 0}} { // 30 s, and 1, 2, 4, 8, 16, 32 min
 		synctest.Test(t, func(t *testing.T) {
 			log := newLines()
 			end := make(chan struct{})

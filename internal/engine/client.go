@@ -5,8 +5,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/stet-run/stet/internal/activations"
 	"github.com/stet-run/stet/internal/notify"
-	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/store"
 )
 
@@ -47,20 +47,9 @@ func (e *Engine) sole() any {
 	return nil
 }
 
-// Stats is what an engine has in memory.
-type Stats struct {
-	Executing, Waiting, Committing int // bodies
-
-	Running, Parked int // runs
-
-	Shards map[string]int // by group
-
-	Recovered *recovery.Report // nil: there is none yet
-}
-
 // Stats returns what this engine has in memory now.
-func (e *Engine) Stats() Stats {
-	s := Stats{Shards: map[string]int{}}
+func (e *Engine) Stats() activations.Stats {
+	s := activations.Stats{Shards: map[string]int{}}
 	x := e.executor.Load()
 	if x == nil {
 		return s
@@ -72,6 +61,14 @@ func (e *Engine) Stats() Stats {
 		s.Shards[l.Shard.Group]++
 	}
 	return s
+}
+
+// bodies returns what this engine executes for long.
+func (e *Engine) bodies() (long []store.Body) {
+	if x := e.executor.Load(); x != nil {
+		long = x.steps.Long()
+	}
+	return long
 }
 
 // Running reports whether Run or RunOnce is under way.

@@ -213,7 +213,7 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 		return e.asMember(ctx, node, stay)
 	}
 	keeper := &cluster.Keeper{
-		Store: e.cfg.Store, Node: node,
+		Store: e.cfg.Store, Node: node, Bodies: e.bodies,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Names: e.code.Names, Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
 		Last: func() int64 { return 0 }, WentBack: func(last int64, err error) bool { return e.wentBack(0, last, err) },
@@ -281,7 +281,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay)
 			Store: d.store, Node: node, Slots: e.slots, Has: func(slot int) bool { return e.lanes.LaneOf(slot) == i },
 			TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll, Names: e.code.Names, Shared: e.code.Shared,
 			Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},
-			Last: e.batches[i].Acknowledged, WentBack: lane{x, d}.WentBack,
+			Last: e.batches[i].Acknowledged, WentBack: lane{x, d}.WentBack, Bodies: e.bodies,
 		})
 	}
 	x.member.Init()

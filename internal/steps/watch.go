@@ -1,9 +1,11 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -15,12 +17,15 @@ const (
 	// shownAfter is how long an attempt executes before that is recorded. Shorter ones cost
 	// nothing.
 	shownAfter = 10 * time.Second
+	// toldAfter is how long an attempt executes before that is logged, once.
+	toldAfter = 30 * time.Second
 )
 
 // watched is what is known of an attempt that was found executing.
 type watched struct {
 	since  time.Time // it was seen, or has beaten
 	shown  bool
+	told   bool          // that it executes for long
 	warnAt time.Duration // of silence
 }
 
@@ -55,7 +60,7 @@ func (e *Env) Watch(ctx context.Context, log *slog.Logger) {
 			}
 			w := known[a]
 			if w == nil {
-				w = &watched{since: time.Now(), warnAt: e.silence()}
+				w = &watched{since: time.Now(), warnAt: e.silence(), told: e.silence() <= toldAfter || e.WarnStep <= 0}
 			}
 			found[a] = w
 			if d := max(a.watch(w, log), watchEvery); next == 0 || d < next {
@@ -80,6 +85,11 @@ func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 		w.shown = true
 		a.Run.Beat(Heartbeat{ID: a.body.ID, Attempt: a.body.Attempt, Started: started})
 	}
+	if !w.told && executing >= toldAfter {
+		w.told = true
+		log.Info("a step executes for long", "run_id", a.RunID, "workflow", a.Workflow, "location", a.Location(),
+			"attempt", a.body.Attempt, "since", started.Time())
+	}
 	if beaten.After(w.since) {
 		w.since, w.warnAt = beaten, a.env.silence()
 	}
@@ -91,10 +101,32 @@ func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 		log.Warn("a step has not returned", "run_id", a.RunID, "workflow", a.Workflow, "location", a.Location(),
 			"attempt", a.body.Attempt, "since", started.Time(), "silent_for", silent.Round(time.Second).String())
 	}
-	if !w.shown {
-		return min(shownAfter-executing, w.warnAt-silent)
+	due := w.warnAt - silent
+	if !w.told {
+		due = min(due, toldAfter-executing)
 	}
-	return w.warnAt - silent
+	if !w.shown {
+		due = min(due, shownAfter-executing)
+	}
+	return due
+}
+
+// Long returns the attempts that have been executing for long, the oldest first.
+func (e *Env) Long() []store.Body {
+	var long []store.Body
+	for _, task := range e.Pool.Running() {
+		a, ok := task.(*Attempt)
+		if !ok || a.ended.Load() {
+			continue
+		}
+		if started, _ := a.times(); started != 0 && e.Now().Sub(started) >= shownAfter {
+			long = append(long, store.Body{
+				RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Attempt: a.body.Attempt, Since: started,
+			})
+		}
+	}
+	slices.SortFunc(long, func(a, b store.Body) int { return cmp.Compare(a.Since, b.Since) })
+	return long[:min(len(long), store.MaxBodies)]
 }
 
 // silence returns how long a body may be silent.

@@ -461,5 +461,6 @@ func headOf(it *store.Item) store.Item {
 
 func cloneNode(n store.Node) store.Node {
 	n.Workflows, n.Groups, n.Requirements = slices.Clone(n.Workflows), slices.Clone(n.Groups), slices.Clone(n.Requirements)
+	n.Bodies = slices.Clone(n.Bodies)
 	return n
 }

@@ -71,6 +71,15 @@ type about struct {
 	Groups    []string    `json:"groups,omitempty"`
 	TTL       store.Delay `json:"ttl,omitempty"`
 	Needs     []need      `json:"needs,omitempty"`
+	Bodies    []body      `json:"bodies,omitempty"`
+}
+
+type body struct {
+	Run      string     `json:"run"`
+	Workflow string     `json:"workflow"`
+	Location string     `json:"location"`
+	Attempt  int        `json:"attempt"`
+	Since    store.Time `json:"since"`
 }
 
 type need struct {
@@ -96,6 +105,10 @@ func (r *reader) node(id, kept string) store.Node {
 		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups, TTL: a.TTL,
 		Draining: text[0] == 'd', SeenAt: store.Time(r.number(at)),
 	}
+	for _, b := range a.Bodies {
+		n.Bodies = append(n.Bodies, store.Body{RunID: b.Run, Workflow: b.Workflow, Location: b.Location, Attempt: b.Attempt,
+			Since: b.Since})
+	}
 	for _, need := range a.Needs {
 		n.Requirements = append(n.Requirements, store.Requirement{
 			Shard: store.Shard{Group: need.Group, Slot: need.Slot}, Workflow: need.Workflow, Build: need.Build,
@@ -113,6 +126,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL}
 	for _, of := range n.Requirements {
 		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
+	}
+	for _, b := range n.Bodies {
+		kept.Bodies = append(kept.Bodies, body{b.RunID, b.Workflow, b.Location, b.Attempt, b.Since})
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {

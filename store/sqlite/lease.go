@@ -18,6 +18,7 @@ type nodeAbout struct {
 	Groups []string
 	Needs  []store.Requirement
 	TTL    store.Delay
+	Bodies []store.Body `json:",omitempty"`
 }
 
 // Register implements store.Store.
@@ -29,7 +30,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL})
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies})
 	if err != nil {
 		return 0, err
 	}

@@ -40,7 +40,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			if err == nil {
 				err = json.Unmarshal(r.ColumnRawText(5), &n.Workflows)
 			}
-			n.Groups, n.Requirements, n.TTL = about.Groups, about.Needs, about.TTL
+			n.Groups, n.Requirements, n.TTL, n.Bodies = about.Groups, about.Needs, about.TTL, about.Bodies
 			d.Nodes = append(d.Nodes, n)
 			return err
 		})

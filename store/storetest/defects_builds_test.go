@@ -55,6 +55,7 @@ func init() {
 			claim: asked(func(r *store.ClaimRequest) { r.Unservable = true })},
 		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
 		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Requirements = nil })},
+		&defect{name: "a node's bodies are forgotten", register: registers(func(n *store.Node) { n.Bodies = nil })},
 		&defect{name: "the length of a node's leases is forgotten", register: registers(func(n *store.Node) { n.TTL = 0 })},
 		&defect{name: "a node is not to be drained",
 			register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {

@@ -138,6 +138,10 @@ func (g *generator) register() op {
 		n.Requirements = []store.Requirement{{Shard: pick(g, genShards), Workflow: pick(g, genWorkflows),
 			Build: pick(g, []string{"", "v2"}), Until: g.w.spec.now.Now}}
 	}
+	if g.chance(5) {
+		n.Bodies = []store.Body{{RunID: "r", Workflow: pick(g, genWorkflows), Location: "a/b", Attempt: 1,
+			Since: g.w.spec.now.Now}}
+	}
 	n.Stopped, n.Draining = g.chance(6), g.chance(5)
 	if g.chance(20) {
 		n.Boot = ""

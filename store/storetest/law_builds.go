@@ -257,6 +257,8 @@ var law26 = []testCase{
 			TTL: 7,
 			Requirements: []store.Requirement{{Shard: shardB, Workflow: "x", Build: "v2", Until: 77},
 				{Shard: shardA, Workflow: "w"}},
+			Bodies: []store.Body{{RunID: "r 1", Workflow: "w", Location: "pay#2", Attempt: 2, Since: 5},
+				{RunID: "s", Attempt: 1}},
 		}
 		register := func(n store.Node) {
 			k.Helper()
@@ -287,7 +289,7 @@ var law26 = []testCase{
 		if d, err := k.s.Describe(k.ctx); err != nil || d.Nodes[0].SeenAt != seen {
 			k.Errorf("the mark counts as a heartbeat: %+v, %v", d.Nodes, err)
 		}
-		marked.PID, marked.Requirements = 4, nil
+		marked.PID, marked.Requirements, marked.Bodies = 4, nil, nil
 		beat := marked
 		beat.Draining = false
 		register(beat)

@@ -81,7 +81,7 @@ var arrows = map[string][]string{
 	"internal/inboxes":                  {"store"},
 	"internal/tasks":                    {"internal/entity", "internal/payload", "internal/permit", "store"},
 	"internal/parking":                  {},
-	"internal/activations":              {"internal/idle", "internal/ownership", "internal/parking", "store"},
+	"internal/activations":              {"internal/idle", "internal/ownership", "internal/parking", "internal/recovery", "store"},
 	"internal/clock":                    {"store"},
 	"internal/committer":                {"internal/ownership", "store"},
 	"internal/definition":               {"internal/runner", "internal/stored", "store"},

@@ -499,6 +499,7 @@ func ShowNodes(v *View, d *stet.NodesInfo) *api.Nodes {
 	for i := range nodes.Nodes {
 		n := &nodes.Nodes[i]
 		n.Workflows = slices.DeleteFunc(n.Workflows, func(w string) bool { return !v.who.Sees(w) })
+		n.Bodies = slices.DeleteFunc(n.Bodies, func(b api.Body) bool { return !v.who.Sees(b.Workflow) })
 	}
 	return nodes
 }
