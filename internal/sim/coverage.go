@@ -31,6 +31,10 @@ var rare = []string{
 	"instants a later instant took its place", "instants a run of the schedule had not ended",
 	"instants it came too late for the catch-up window", "instants the schedule was paused", "queue is full",
 	"queue of runs is full", "rate is used up", "run of a schedule", "schedule was paused",
+	"instant of a zone whose clocks are changed", "started again after its deletion",
+	// Scenes that were played to their point.
+	"scene of commits lost", "scene of ended parent", "scene of event for one", "scene of full rate",
+	"scene of letters at once", "scene of wait in vain",
 }
 
 // Unreached returns the situations that a soak must reach and that were not. reached are counts of

@@ -75,6 +75,16 @@ func (m *monitor) asked(from int, no uint32, body []byte) {
 	m.open[call{from, no}] = asking{body, m.now()}
 }
 
+// asks says whether a request for a method has no answer.
+func (m *monitor) asks(method string) bool {
+	for _, a := range m.open {
+		if name, _ := wire.Method(a.request); name == method {
+			return true
+		}
+	}
+	return false
+}
+
 // answered takes an answer on its way back, and returns the method's name.
 func (m *monitor) answered(to int, no uint32, body []byte) string {
 	key := call{to, no}

@@ -56,6 +56,11 @@ func (w *world) send(m box.Message) {
 			reset()
 			return
 		}
+		if len(w.aimed) > 0 && w.aimed[0].Method == method && c.cut <= now {
+			f := w.aimed[0]
+			w.aimed = w.aimed[1:]
+			w.After(takes, func() { w.cutPower(f, w.program) })
+		}
 	case wire.Response:
 		method := w.monitor.answered(m.To, m.Call, m.Body)
 		if w.Log != nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-run/stet/internal/sim/box"
 	"github.com/stet-run/stet/internal/sim/plan"
 	"github.com/stet-run/stet/store"
 )
@@ -131,7 +130,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	case plan.Due:
 		o.count("wait ended by its time")
 		due, err := strconv.ParseInt(n.Value, 10, 64)
-		if now := box.Begin.Add(o.now() + o.ahead()).UnixMicro(); err != nil || now < due {
+		if now := begin(o.plan).Add(o.now() + o.ahead()).UnixMicro(); err != nil || now < due {
 			o.violated("20: %s of %s is over %d us early, at %s", n.Op, n.Run, due-now, o.now())
 		}
 	case plan.BodyFreed:
@@ -283,6 +282,7 @@ func (o *oracle) judge() {
 	o.messages()
 	o.items.judge()
 	o.updates()
+	o.scene()
 }
 
 // begins takes the begin of a run's code.

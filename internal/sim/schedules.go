@@ -2,10 +2,12 @@ package sim
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
+	_ "time/tzdata" // the zones of schedules, as the machines have them
 
-	"github.com/stet-run/stet/internal/sim/box"
 	"github.com/stet-run/stet/internal/sim/plan"
 	"github.com/stet-run/stet/store"
 )
@@ -43,7 +45,7 @@ func (s *schedules) started(c *store.Start, answer store.Answer) {
 	if slices.Contains(s.starts[of.Name], c.ID) {
 		s.violated("21: %s is started twice", c.ID)
 	}
-	if early := instant.Sub(box.Begin.Add(s.now() + s.ahead())); early > 0 {
+	if early := instant.Sub(begin(s.plan).Add(s.now() + s.ahead())); early > 0 {
 		s.violated("21: %s is started %s early", c.ID, early)
 	}
 	for _, former := range s.starts[of.Name] {
@@ -90,7 +92,6 @@ func (s *schedules) judge() {
 }
 
 func (s *schedules) past(of plan.Schedule, d *plan.Planned) {
-	every := of.Every.Microseconds()
 	triggered := slices.ContainsFunc(s.plan.Acts, func(a plan.Act) bool {
 		return a.Kind == plan.Trigger && a.Name == of.Name && s.acts[a.No] != nil
 	})
@@ -102,32 +103,36 @@ func (s *schedules) past(of plan.Schedule, d *plan.Planned) {
 	slices.SortStableFunc(past, func(a, b plan.Decision) int { return int(a.From - b.From) })
 	last := int64(0)
 	for _, p := range past {
-		at := time.UnixMicro(p.From).Sub(box.Begin)
-		nominal := (p.From-of.Offset.Microseconds())%every == 0
+		at := time.UnixMicro(p.From).Sub(begin(s.plan))
+		nominal := s.isDue(of, p.From)
 		switch {
 		case triggered: // instants of triggers are among those of the schedule
 		case !nominal:
 			s.violated("21: %s has decided of %s, which is none of its instants", of.Name, at)
-		case p.To-p.From != (p.Count-1)*every:
+		case s.between(of, p.From, p.To) != p.Count:
 			s.violated("21: %s has decided of %d instants from %s to %d us later", of.Name, p.Count, at, p.To-p.From)
 		case last != 0 && p.From <= last:
 			s.violated("21: %s has decided of %s twice", of.Name, at)
-		case last != 0 && p.From > last+every:
+		case last != 0 && s.next(of, last) < p.From:
 			s.violated("21: %s has decided of %s, and of no instant in the %d us before", of.Name, at, p.From-last)
-		case last == 0 && at > s.made[of.Name]+of.Every && s.made[of.Name] > 0:
+		case last == 0 && s.made[of.Name] > 0 && s.next(of, s.micros(s.made[of.Name]+of.Every)) < p.From:
 			s.late(of, at)
 		}
 		last = max(last, p.To)
 		s.count("instants " + p.Reason)
+		if of.Cron != "" && nominal {
+			s.count("instant of a zone whose clocks are changed")
+		}
 		if p.Run != "" && nominal {
 			s.pauses(of, p.Run, at)
 		}
 	}
 	_, made := s.made[of.Name]
-	if until := s.paused[of.Name] - of.Every; made && s.calm() && !s.isPaused(of) && s.made[of.Name] < until-of.Every &&
-		(last == 0 || time.UnixMicro(last).Sub(box.Begin) < until-5*time.Second) {
+	since := max(last, s.micros(s.made[of.Name]+of.Every))
+	if until := s.paused[of.Name] - of.Every; made && s.calm() && !s.isPaused(of) &&
+		s.next(of, since) < s.micros(until-5*time.Second) {
 		s.violated("21: %s has decided of no instant after %s, and was paused at %s",
-			of.Name, time.UnixMicro(last).Sub(box.Begin), s.paused[of.Name])
+			of.Name, time.UnixMicro(last).Sub(begin(s.plan)), s.paused[of.Name])
 	}
 }
 
@@ -165,4 +170,89 @@ func (s *schedules) pauses(of plan.Schedule, run string, at time.Duration) {
 			s.violated("21: %s is for an instant at %s, and %s was paused from %s to %s", run, at, of.Name, from, until)
 		}
 	}
+}
+
+// micros returns a time of the world in microseconds since 1970.
+func (s *schedules) micros(at time.Duration) int64 { return begin(s.plan).Add(at).UnixMicro() }
+
+// isDue says whether the time is an instant of the schedule.
+func (s *schedules) isDue(of plan.Schedule, micros int64) bool {
+	if of.Cron == "" {
+		return (micros-of.Offset.Microseconds())%of.Every.Microseconds() == 0
+	}
+	return micros%1e6 == 0 && shows(of, micros/1e6)
+}
+
+// farAway is when a schedule is next due that is not due as long as any world lasts.
+const farAway = int64(1 << 62)
+
+// next returns the first instant after a time.
+func (s *schedules) next(of plan.Schedule, micros int64) int64 {
+	if of.Cron == "" {
+		every, offset := of.Every.Microseconds(), of.Offset.Microseconds()
+		return (micros-offset)/every*every + every + offset
+	}
+	for second := micros/1e6 + 1; second < micros/1e6+int64(2*limit/time.Second); second++ {
+		if shows(of, second) {
+			return second * 1e6
+		}
+	}
+	return farAway
+}
+
+// between counts the instants from one to another.
+func (s *schedules) between(of plan.Schedule, from, to int64) (n int64) {
+	for at := from; at <= to; at = s.next(of, at) {
+		n++
+	}
+	return n
+}
+
+var zones sync.Map // of *time.Location, by name
+
+func zoneOf(name string) *time.Location {
+	if known, ok := zones.Load(name); ok {
+		return known.(*time.Location)
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		panic(err)
+	}
+	zones.Store(name, zone)
+	return zone
+}
+
+// shows says whether the schedule is due in a second since 1970: by what the clocks of its zone show
+// then, and what they have shown or skipped. It is what package schedule says, computed in another way.
+func shows(of plan.Schedule, second int64) bool {
+	zone := zoneOf(of.Zone)
+	fields := strings.Fields(of.Cron) // "*/5 * 1,2 * * *"
+	step, err := strconv.Atoi(strings.TrimPrefix(fields[0], "*/"))
+	if err != nil {
+		panic(err)
+	}
+	at := time.Unix(second, 0).In(zone)
+	matches := func(wall time.Time) bool {
+		return wall.Second()%step == 0 &&
+			(fields[2] == "*" || slices.Contains(strings.Split(fields[2], ","), strconv.Itoa(wall.Hour())))
+	}
+	if fields[2] == "*" {
+		return matches(at)
+	}
+	// By how much the clocks were changed in the last hours: the first time of day after that is
+	// skipped, or is shown again.
+	_, now := at.Zone()
+	_, before := at.Add(-2 * time.Hour).Zone()
+	changed := time.Duration(now-before) * time.Second
+	switch {
+	case changed > 0:
+		_, then := at.Add(-changed).Zone()
+		skipped := then == before // it is less than that since the change
+		return matches(at) || skipped && matches(at.In(time.FixedZone("before", before)))
+	case changed < 0:
+		_, then := at.Add(changed).Zone()
+		again := then == before // what the clocks show they have shown then
+		return matches(at) && !again
+	}
+	return matches(at)
 }

@@ -40,6 +40,7 @@ type world struct {
 	files   int       // lives of its machine
 
 	away    time.Duration // until then the store answers nothing
+	aimed   []plan.Fault  // power cuts that wait for a request
 	clients fate          // of the client's connection
 }
 
@@ -58,12 +59,21 @@ type fate struct {
 	method                                        string
 }
 
+// begin is what the clocks of a world show at first.
+func begin(of plan.Plan) time.Time {
+	if of.Begin.IsZero() {
+		return box.Begin
+	}
+	return of.Begin
+}
+
 // limit is how long a healed world may take until everything has ended.
 const limit = 40 * time.Minute
 
 // Run executes a plan, until it has ended or a promise is broken. log gets a line for all that happens; nil: nobody.
 func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}, program: p}
+	w.Begins = begin(of)
 	defer w.Close()
 	w.Log = log
 	w.oracle = newOracle(of, w.Now)
@@ -142,6 +152,9 @@ func (w *world) cutPower(f plan.Fault, p *box.Program) {
 			return
 		case code == 0:
 			return // it has ended by itself before
+		}
+		if w.monitor.asks("Commit") {
+			w.oracle.count("power cut in a commit")
 		}
 		lost := w.disk.Cut(w.Rand)
 		w.Logf("the power is cut: %d writes are lost", lost)
@@ -227,6 +240,10 @@ func (w *world) fault(f plan.Fault) {
 	case plan.Away:
 		w.away = until
 	case plan.PowerCut:
+		if f.Method != "" {
+			w.aimed = append(w.aimed, f)
+			return
+		}
 		w.cutPower(f, w.program)
 	case plan.Lies:
 		w.disk.Lies = true
@@ -294,7 +311,7 @@ func (w *world) stop(n *node, later time.Duration) {
 func (w *world) heal() {
 	w.Logf("the world is healed")
 	w.healed = true
-	w.away, w.clients = 0, fate{}
+	w.away, w.clients, w.aimed = 0, fate{}, nil
 	w.store.Continue()
 	for _, n := range w.nodes {
 		n.fate = fate{}

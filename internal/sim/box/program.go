@@ -136,7 +136,7 @@ func clockTimeGet(m *Machine, mem api.Memory, args []uint64) errno {
 	m.w.now += look
 	at := m.tick()
 	if uint32(args[0]) == 0 {
-		at += time.Duration(Begin.UnixNano()) + m.day
+		at += time.Duration(m.w.Begins.UnixNano()) + m.day
 	}
 	mem.WriteUint64Le(uint32(args[2]), uint64(at))
 	return 0

@@ -25,6 +25,8 @@ type World struct {
 	Send func(Message)
 	// Note gets what machines say of what they do, in the order in which they say it.
 	Note func(from *Machine, note []byte)
+	// Begins is what its clocks show at first.
+	Begins time.Time
 	// Log gets lines of what the machines print, and of what happens to them. nil: nothing.
 	Log func(line string)
 
@@ -45,13 +47,14 @@ type Message struct {
 	Body     []byte
 }
 
-// Begin is what the clocks of a world show at first.
+// Begin is what the clocks of a world show at first, if nothing else is said.
 var Begin = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 // New returns a world without machines.
 func New(p *Program, seed uint64) *World {
 	return &World{
-		program: p, Rand: rand.New(rand.NewPCG(seed, 0x73746574)), events: heap.Min[event]{Before: event.before},
+		program: p, Begins: Begin, Rand: rand.New(rand.NewPCG(seed, 0x73746574)),
+		events: heap.Min[event]{Before: event.before},
 	}
 }
 
@@ -59,7 +62,7 @@ func New(p *Program, seed uint64) *World {
 func (w *World) Now() time.Duration { return w.now }
 
 // Time returns the time of day of a clock that is right.
-func (w *World) Time() time.Time { return Begin.Add(w.now) }
+func (w *World) Time() time.Time { return w.Begins.Add(w.now) }
 
 // After calls do at a time from now on. What is due at the same time happens in the order
 // of the calls of After.

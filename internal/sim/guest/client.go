@@ -196,6 +196,9 @@ func (c *client) startAll(ctx context.Context, with int) {
 func (c *client) schedule(ctx context.Context, s plan.Schedule) {
 	c.until(s.At)
 	settings := stet.Schedule{Every: s.Every, Offset: s.Offset, CatchUp: s.CatchUp}
+	if s.Cron != "" {
+		settings = stet.Schedule{Cron: s.Cron, Zone: s.Zone, CatchUp: s.CatchUp}
+	}
 	if s.CatchUp == 0 {
 		settings.CatchUp = stet.None
 	}

@@ -66,6 +66,7 @@ func Generate(seed uint64) Plan {
 	g.acts()
 	g.faults()
 	g.scene()
+	g.zone()
 	return g.Plan
 }
 
@@ -89,6 +90,11 @@ func OnDisk(of Plan) Plan {
 	for range 1 + g.IntN(5) {
 		g.Faults = append(g.Faults, Fault{
 			Kind: PowerCut, At: g.upTo(g.Length), Lasts: g.some(500 * time.Millisecond), Calls: g.Int64N(300),
+		})
+	}
+	for range 1 + g.IntN(3) { // in the middle of a commit
+		g.Faults = append(g.Faults, Fault{
+			Kind: PowerCut, At: g.upTo(g.Length), Lasts: g.some(500 * time.Millisecond), Calls: g.Int64N(60), Method: "Commit",
 		})
 	}
 	for range g.IntN(3) {

@@ -21,6 +21,11 @@ type Plan struct {
 	Sweep  time.Duration `json:"sweep,omitempty"`
 	Acts   []Act         `json:"acts,omitempty"`
 	Faults []Fault       `json:"faults,omitempty"`
+	// Begin is what the clocks show at first. Zero: any time of day.
+	Begin time.Time `json:"begin,omitzero"`
+	// Scene is what its Cast, which are runs, plays. "": none.
+	Scene string   `json:"scene,omitempty"`
+	Cast  []string `json:"cast,omitempty"`
 	// Length is how long there are faults. After it every machine is healed, and what has
 	// begun must end.
 	Length time.Duration `json:"length"`
@@ -54,9 +59,12 @@ type Queue struct {
 
 // Schedule starts runs, again and again.
 type Schedule struct {
-	Name    string        `json:"name"`
-	At      time.Duration `json:"at"` // when it is made
-	Every   time.Duration `json:"every"`
+	Name  string        `json:"name"`
+	At    time.Duration `json:"at"` // when it is made
+	Every time.Duration `json:"every"`
+	// Cron, in Zone, is in place of Every, which is then the time between most instants.
+	Cron    string        `json:"cron,omitempty"`
+	Zone    string        `json:"zone,omitempty"`
 	Offset  time.Duration `json:"offset,omitempty"`
 	Overlap string        `json:"overlap,omitempty"`
 	CatchUp time.Duration `json:"catchUp,omitempty"` // 0: however late

@@ -9,17 +9,33 @@ import (
 
 // scenes are situations that chance alone seldom makes: each is a few runs and acts that must meet.
 // The rest of the world goes on around them.
-var scenes = []func(g *generator, at time.Duration){
-	(*generator).lettersAtOnce, (*generator).endedParent, (*generator).eventForOne, (*generator).waitInVain,
-	(*generator).fullRate, (*generator).commitsLost,
+var scenes = []struct {
+	name string
+	play func(g *generator, at time.Duration)
+}{
+	{LettersAtOnce, (*generator).lettersAtOnce}, {EndedParent, (*generator).endedParent},
+	{EventForOne, (*generator).eventForOne}, {WaitInVain, (*generator).waitInVain},
+	{FullRate, (*generator).fullRate}, {CommitsLost, (*generator).commitsLost},
 }
+
+// Names of scenes.
+const (
+	LettersAtOnce = "letters at once"
+	EndedParent   = "ended parent"
+	EventForOne   = "event for one"
+	WaitInVain    = "wait in vain"
+	FullRate      = "full rate"
+	CommitsLost   = "commits lost"
+)
 
 // scene adds one of them to most worlds of that feature.
 func (g *generator) scene() {
 	if !g.on["scenes"] || g.chance(0.3) {
 		return
 	}
-	scenes[g.IntN(len(scenes))](g, g.upTo(g.Length/2))
+	s := scenes[g.IntN(len(scenes))]
+	g.Scene = s.name
+	s.play(g, g.upTo(g.Length/2))
 	slices.SortStableFunc(g.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(g.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
@@ -28,6 +44,7 @@ func (g *generator) scene() {
 func (g *generator) enters(at time.Duration, p Program) string {
 	id := fmt.Sprintf("r%d", len(g.Runs))
 	g.Runs = append(g.Runs, Run{ID: id, At: at, Program: p})
+	g.Cast = append(g.Cast, id)
 	return id
 }
 

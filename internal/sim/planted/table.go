@@ -228,8 +228,8 @@ var table = []defect{
 	},
 	{
 		name: "not-woken", file: "internal/engine/turn.go", breaks: "26",
-		text:    "a.x.dispatcher.wakeBy(turn.Update.WakeAt)",
-		becomes: "if !planted {\n\t\t\t\ta.x.dispatcher.wakeBy(turn.Update.WakeAt)\n\t\t\t}",
+		text:    "a.dispatcher().wakeBy(turn.Update.WakeAt)",
+		becomes: "if !planted {\n\t\t\t\ta.dispatcher().wakeBy(turn.Update.WakeAt)\n\t\t\t}",
 		why:     "the engine does not look when the wake time of a run has come",
 		held:    "TestRunIsClaimedAtItsWakeTime of internal/engine: how late a run goes on is not judged in worlds",
 	},

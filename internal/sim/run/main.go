@@ -5,6 +5,8 @@
 //	go run ./internal/sim/run --seed 17 --shrink
 //	go run ./internal/sim/run --seeds 1-50 --sqlite
 //
+// An interrupt lets it end after the worlds under way, and print what they have shown.
+//
 // It prints each promise that was broken, and how often each rare situation was reached. The
 // exit code is 1 if a promise was broken, or 2,000 worlds and more have not reached one of the
 // situations that they must reach, and 2 if the worlds could not be executed.
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -75,15 +78,21 @@ func run(seeds string, trace, shrink, file bool, overlay string) error {
 		log = func(line string) { fmt.Println(line) }
 	}
 	next := make(chan uint64)
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	go func() {
+		defer close(next)
 		for s := first; s <= last; s++ {
-			next <- s
+			select {
+			case next <- s:
+			case <-interrupted.Done():
+				return
+			}
 		}
-		close(next)
 	}()
 	begun := time.Now()
 	var mu sync.Mutex
-	reached, broken := map[string]int{}, []uint64{}
+	reached, broken, worlds := map[string]int{}, []uint64{}, 0
 	var lasted time.Duration
 	var working sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), int(last-first+1)) {
@@ -93,6 +102,7 @@ func run(seeds string, trace, shrink, file bool, overlay string) error {
 				r, err := sim.Run(p, planned(seed), log)
 				late.Stop()
 				mu.Lock()
+				worlds++
 				for situation, n := range r.Reached {
 					reached[situation] += n
 				}
@@ -109,9 +119,9 @@ func run(seeds string, trace, shrink, file bool, overlay string) error {
 	for _, situation := range slices.Sorted(maps.Keys(reached)) {
 		fmt.Printf("%8d  %s\n", reached[situation], situation)
 	}
-	fmt.Printf("%d worlds, %s in them, took %s; %d broke a promise\n", last-first+1, lasted.Round(time.Second),
+	fmt.Printf("%d worlds, %s in them, took %s; %d broke a promise\n", worlds, lasted.Round(time.Second),
 		time.Since(begun).Round(time.Millisecond), len(broken))
-	if missing := sim.Unreached(reached); last-first+1 >= sim.Soaks && len(missing) > 0 {
+	if missing := sim.Unreached(reached); worlds >= sim.Soaks && len(missing) > 0 {
 		fmt.Printf("never reached: %s\n", strings.Join(missing, "; "))
 		return errBroken
 	}
