@@ -139,8 +139,9 @@ func (x *executor) sentItem(
 	item := *sent
 	item.No, item.State, item.Sent = answer.Item, store.New, now
 	switch {
-	case answer.Outcome == store.Duplicate, answer.Repeated && !answer.Claimed:
-		// It may have been received long ago, or be on its way here by a claim.
+	case answer.Outcome == store.Duplicate, answer.Repeated && !answer.Claimed, !run.Claimed:
+		// It may have been received long ago, or be on its way here by a claim; or there was no room
+		// for the run, and the next item, which claims it, is not to come first.
 		if !post(inboxUncertain{}) {
 			x.of(shard).claimSoon()
 		}
@@ -149,8 +150,6 @@ func (x *executor) sentItem(
 		if !x.of(shard).post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
 			x.takeSince(shard, run.No, now)
 		}
-	case !run.Claimed: // by this node: it has to be, though the run be in memory
-		x.of(shard).claimSoon()
 	case !post((*itemArrived)(&item)):
 		x.of(shard).claimSoon()
 	}
