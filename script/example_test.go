@@ -10,6 +10,7 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/script/bundle"
+	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
 
@@ -58,4 +59,44 @@ func compileOrder() (*script.Workflow, error) {
 		script.Func("charge", func(_ context.Context, o scriptOrder) (string, error) { return "charged " + o.ID, nil }),
 		script.Func("pack", func(_ context.Context, line string) (string, error) { return "packed " + line, nil }),
 	})
+}
+
+// Scripts that the store keeps, in versions: a run goes on with the one with which it began.
+func ExampleOpen() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	engine, err := withScripts(memory.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = engine.Run(ctx) }()
+	source, err := bundle.Source("order.ts", `export default (order) => Task.run("charge", order)`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	version, err := script.Deploy(ctx, engine, "order", stet.ScriptCode{Code: source}, stet.Act{Why: "begin"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	order := stet.Ref[json.RawMessage, json.RawMessage]("order")
+	run, err := order.Start(ctx, engine, json.RawMessage(`{"id":"o1"}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	receipt, err := run.Wait(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(version, string(receipt))
+	// Output: 1 "charged o1"
+}
+
+func withScripts(s store.Store) (*stet.Engine, error) {
+	lib, err := script.Open(script.Config{Tasks: []script.Task{
+		script.Func("charge", func(_ context.Context, o scriptOrder) (string, error) { return "charged " + o.ID, nil }),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return stet.New(context.Background(), stet.Config{Store: s, Library: lib})
 }

@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,12 @@ import (
 
 	"github.com/stet-run/stet"
 )
+
+// Types are the declarations of what a script has beside the language, for TypeScript: the
+// text of stet.d.ts.
+//
+//go:embed stet.d.ts
+var Types string
 
 // Config is what a Library is made from. The zero Config is a library of scripts without
 // tasks.

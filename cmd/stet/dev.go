@@ -31,11 +31,14 @@ func (ac adminCommands) devCommand() *cobra.Command {
 	var f serveFlags
 	var grace time.Duration
 	cmd := &cobra.Command{
-		Use:   "dev [PACKAGE] [-- ARGUMENT...]",
-		Short: "build and run a program again and again while you change it, with the dashboard",
+		Use:   "dev [PACKAGE|DIR] [-- ARGUMENT...]",
+		Short: "build and run a program, or deploy scripts, again and again while you change it, with the dashboard",
 		Long: `Builds a Go program and runs it, serves the dashboard of its store, and does both again
 when the sources of its module change. A build that fails is shown, and the program that
 runs goes on. A program is asked to end by SIGTERM; its runs go on in the next one.
+
+A folder of scripts without Go files is deployed on each save, and its runs are executed. Runs
+that have begun go on with their versions.
 
 PACKAGE is the current folder, if it is not given. The program finds the store in
 STET_DB: an SQLite file in ` + devFolder + `, or what --db names. STET_DB of your own shell is not
@@ -63,7 +66,22 @@ the program prints: with ?run=ID the lines about a run.`,
 				}
 				ac.db = db
 			}
-			return ac.dev(cmd.Context(), &f, ac.program(target, rest, grace))
+			folder, err := isScripts(target)
+			if err != nil {
+				return err
+			}
+			if folder {
+				f.scripts = true
+				if err := ac.executeScripts(); err != nil {
+					return err
+				}
+			}
+			return ac.dev(cmd.Context(), &f, func(e *stet.Engine) project {
+				if folder {
+					return &scriptFolder{dir: target, engine: e, say: ac.say}
+				}
+				return ac.program(target, rest, grace)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&f.address, "addr", "127.0.0.1:8338", "listen at this `address`; port 0: a free one")
@@ -95,7 +113,7 @@ func (ac adminCommands) program(pkg string, args []string, grace time.Duration) 
 }
 
 // dev serves the store, and works on the project beside it, until ctx ends.
-func (ac adminCommands) dev(ctx context.Context, f *serveFlags, p project) (err error) {
+func (ac adminCommands) dev(ctx context.Context, f *serveFlags, of func(*stet.Engine) project) (err error) {
 	s, err := ac.open(ctx, true) // so that there is a store from the beginning
 	if err != nil {
 		return err
@@ -106,6 +124,7 @@ func (ac adminCommands) dev(ctx context.Context, f *serveFlags, p project) (err 
 	return ac.with(ctx, func(e *stet.Engine, s store.Store) error {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
+		p := of(e)
 		f.beside = func(api http.Handler) map[string]http.Handler {
 			return map[string]http.Handler{"/dev": p.Page(api), "/dev.json": p.Page(api)}
 		}

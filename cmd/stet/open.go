@@ -15,6 +15,8 @@ import (
 type opener struct {
 	db  string
 	log *slog.Logger // of stores and engines: errors alone
+
+	library stet.Library // that the engine of a server executes; nil: none
 }
 
 // createIt says what to do if there is no store.
@@ -56,7 +58,7 @@ func (o *opener) with(
 		}
 		defer func() { err = errors.Join(err, done()) }()
 		e, err := stet.New(ctx, stet.Config{
-			Store: s, Workflows: workflows, Logger: o.log, Poll: 200 * time.Millisecond, Payloads: values,
+			Store: s, Workflows: workflows, Library: o.library, Logger: o.log, Poll: 200 * time.Millisecond, Payloads: values,
 		})
 		if err != nil {
 			return err

@@ -43,7 +43,8 @@ const (
 // those that need neither.
 var localForms = map[string]string{
 	"doctor": needsFile, "migrate": needsFile, "backup": needsFile, "confirm-failover": needsFile, "serve": needsFile,
-	"bench": needsFile, "torture": needsFile, "check": needsCode, "dev": needsCode, "export": needsCode, "version": "",
+	"bench": needsFile, "torture": needsFile, "check": needsCode, "dev": needsCode, "export": needsCode,
+	"script": needsCode, "version": "",
 }
 
 // subject returns the name of the command below stet that a command is or belongs to.

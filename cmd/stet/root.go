@@ -86,6 +86,7 @@ type (
 	scheduleCommands   struct{ *app }
 	queueCommands      struct{ *app }
 	nodeCommands       struct{ *app }
+	sourceCommands     struct{ *app } // workflows that the store keeps
 	codeCommands       struct{ *app } // replay runs against changed code
 	adminCommands      struct{ *app } // of the store itself
 	trialCommands      struct{ *app } // measure and torture a store
@@ -106,7 +107,7 @@ func (a *app) commands() []*cobra.Command {
 		control.retryCommand(), control.rewindCommand(), control.forkCommand(), control.editCommand(),
 		code.exportCommand(), code.checkCommand(),
 		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),
-		nodeCommands{a}.command(),
+		nodeCommands{a}.command(), sourceCommands{a}.command(),
 		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
 		admin.serveCommand(), admin.tokenCommand(), admin.mcpCommand(),
 		admin.devCommand(),

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
@@ -26,6 +27,7 @@ type serveFlags struct {
 	networks, hosts    []string
 	agents             mcpFlags
 	people             oidcFlags
+	scripts            bool // the engine runs, and executes scripts
 
 	// beside returns what is served beside the API, by path; nil: nothing. listening is
 	// called when the address was printed; nil: nothing is. listens says that it was.
@@ -43,8 +45,9 @@ func (ac adminCommands) serveCommand() *cobra.Command {
 the address to open: it holds a token that is good for one login. Other clients take a
 token that stet token create has made.
 
-It executes no workflows. While no application works on the store it carries out what
-needs no code, as the other commands do.
+It executes no workflows, but with --scripts those of the store's scripts: what they wait for,
+start and send. Their tasks are those of programs, and so none. While no application works on
+the store it carries out what needs no code, as the other commands do.
 
 At another address than a loopback one it needs --tls-cert and --tls-key, or
 --behind-proxy with the networks from which the proxy that has TLS calls, and a token in
@@ -55,6 +58,11 @@ Agents are served at /mcp, by the Model Context Protocol over HTTP, with the ide
 the rights of the API: they read, and change what --mcp-allow names. See stet mcp.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.scripts {
+				if err := ac.executeScripts(); err != nil {
+					return err
+				}
+			}
 			return ac.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
 				return ac.serve(cmd.Context(), e, s, &f)
 			})
@@ -66,9 +74,17 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 	cmd.Flags().StringSliceVar(&f.networks, "behind-proxy", nil,
 		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
+	cmd.Flags().BoolVar(&f.scripts, "scripts", false, "execute the runs of the store's scripts")
 	f.agents.add(cmd, "mcp-")
 	f.people.add(cmd)
 	return cmd
+}
+
+// executeScripts gives the engine the scripts of the store.
+func (ac adminCommands) executeScripts() error {
+	lib, err := script.Open(script.Config{})
+	ac.library = lib
+	return err
 }
 
 // serve serves until ctx ends.
@@ -100,8 +116,11 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	if err != nil {
 		return err
 	}
-	decider := &decider{engine: e, store: s, log: ac.log}
+	decider := &decider{engine: e, store: s, log: ac.log, execute: f.scripts}
 	handler = decider.around(handler)
+	if f.scripts {
+		decider.begin()
+	}
 	others := map[string]http.Handler{}
 	if f.beside != nil {
 		others = f.beside(handler)
@@ -144,6 +163,9 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 			err = web.Close() // streams that their readers keep open
 		}
 		<-ended // it was shut down
+	}
+	if f.scripts {
+		decider.end()
 	}
 	decider.wait()
 	if errors.Is(err, http.ErrServerClosed) {
@@ -251,6 +273,8 @@ type decider struct {
 	store  store.Store
 	log    *slog.Logger
 
+	execute bool // the engine works as an application does, and does not give way to one
+
 	mu    sync.Mutex
 	acts  int
 	stop  context.CancelFunc // of the engine that runs; nil: none does
@@ -282,7 +306,11 @@ func (d *decider) begin() {
 	d.stop, d.ended = stop, ended
 	go func() {
 		defer close(ended)
-		if err := decide(ctx, d.engine, d.store); err != nil {
+		work := decide
+		if d.execute {
+			work = func(ctx context.Context, e *stet.Engine, _ store.Store) error { return e.Run(ctx) }
+		}
+		if err := work(ctx, d.engine, d.store); err != nil {
 			d.log.Error("what needs no code could not be carried out", "error", err)
 		}
 	}()

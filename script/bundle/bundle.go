@@ -3,8 +3,13 @@
 package bundle
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -20,6 +25,47 @@ func File(path string) (string, error) {
 	return bundled(api.BuildOptions{EntryPoints: []string{path}})
 }
 
+// Read is File that returns the files, too, by their paths relative to the folder of path, the
+// file itself first. Errors wrap ErrSource, or are those of reading the files.
+func Read(path string) (code string, files []Text, err error) {
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	name := filepath.Base(path)
+	result, err := built(api.BuildOptions{EntryPoints: []string{"./" + name}, AbsWorkingDir: folder, Metafile: true})
+	if err != nil {
+		return "", nil, err
+	}
+	var made struct {
+		Inputs map[string]struct{} `json:"inputs"`
+	}
+	if err := json.Unmarshal([]byte(result.Metafile), &made); err != nil {
+		return "", nil, fmt.Errorf("what the bundler says of %s: %w", path, err)
+	}
+	names := slices.Sorted(maps.Keys(made.Inputs))
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch name {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return 0
+	})
+	for _, input := range names {
+		text, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(input)))
+		if err != nil {
+			return "", nil, err
+		}
+		files = append(files, Text{input, string(text)})
+	}
+	return string(result.OutputFiles[0].Contents), files, nil
+}
+
+// Text is a file of a script.
+type Text struct{ Name, Text string }
+
 // Source is File for a text. name is that of the file in errors; its ending says whether it
 // is TypeScript. It may import nothing.
 func Source(name, text string) (string, error) {
@@ -31,6 +77,14 @@ func Source(name, text string) (string, error) {
 }
 
 func bundled(o api.BuildOptions) (string, error) {
+	result, err := built(o)
+	if err != nil {
+		return "", err
+	}
+	return string(result.OutputFiles[0].Contents), nil
+}
+
+func built(o api.BuildOptions) (*api.BuildResult, error) {
 	o.Bundle, o.Write, o.LogLevel = true, false, api.LogLevelSilent
 	o.Format, o.GlobalName = api.FormatIIFE, "__script"
 	o.Target, o.Sourcemap = api.ES2018, api.SourceMapInline
@@ -46,7 +100,7 @@ func bundled(o api.BuildOptions) (string, error) {
 		problems = append(problems, text)
 	}
 	if len(problems) > 0 || len(result.OutputFiles) != 1 {
-		return "", fmt.Errorf("%s: %w", strings.Join(problems, "; "), ErrSource)
+		return nil, fmt.Errorf("%s: %w", strings.Join(problems, "; "), ErrSource)
 	}
-	return string(result.OutputFiles[0].Contents), nil
+	return &result, nil
 }
