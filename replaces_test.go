@@ -19,6 +19,7 @@ func TestReplaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := memory.New(options...)
+				ctx, stop := context.WithCancel(t.Context())
 				executed := make(chan string, 3)
 				serve := func(which string) (e *stet.Engine, ended chan error, w *stet.Workflow[int, int]) {
 					w = stet.Define("w", func(ctx stet.Context, n int) (int, error) {
@@ -33,7 +34,7 @@ func TestReplaces(t *testing.T) {
 						t.Fatal(err)
 					}
 					ended = make(chan error, 1)
-					go func() { ended <- e.Run(t.Context()) }()
+					go func() { ended <- e.Run(ctx) }()
 					return e, ended, w
 				}
 				first, over, w := serve("first")
@@ -46,7 +47,7 @@ func TestReplaces(t *testing.T) {
 				}
 				synctest.Wait()
 				begun := time.Now()
-				second, _, w := serve("second")
+				second, last, w := serve("second")
 				run = w.Handle(second, run.ID())
 				if got, err := run.Wait(t.Context()); err != nil || got != 1 {
 					t.Errorf("the run: %d, %v", got, err)
@@ -62,6 +63,10 @@ func TestReplaces(t *testing.T) {
 				}
 				if err := <-over; !errors.Is(err, stet.ErrReplaced) {
 					t.Errorf("the first ended with %v; want ErrReplaced", err)
+				}
+				stop()
+				if err := <-last; err != nil {
+					t.Errorf("the second ended with %v", err)
 				}
 			})
 		})

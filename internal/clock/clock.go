@@ -54,10 +54,11 @@ func (b *Bound) Observe(sent time.Time, now store.Time) {
 func slower(d time.Duration, sign time.Duration) time.Duration { return d - sign*((d+Drift-1)/Drift) }
 
 func (b *Bound) since(at time.Time) store.Time {
-	if b.same {
-		return b.last.Add(at.Sub(b.at))
+	passed := at.Sub(b.at)
+	if !b.same {
+		passed = slower(passed, 1)
 	}
-	return b.last.Add(slower(at.Sub(b.at), 1))
+	return b.last.Add(passed.Truncate(time.Microsecond)) // Add rounds up
 }
 
 // Now returns the bound.

@@ -25,7 +25,7 @@ func Monotonic(wall func() time.Time, elapsed func() time.Duration) func() store
 		defer mu.Unlock()
 		read := store.TimeOf(wall())
 		since := elapsed()
-		now := last.Add(since - at)
+		now := last.Add((since - at).Truncate(time.Microsecond)) // Add rounds up
 		if read > now || last == 0 {
 			now, last, at = read, read, since
 		}
