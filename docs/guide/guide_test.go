@@ -21,7 +21,8 @@ import (
 func TestShownCode(t *testing.T) {
 	var code strings.Builder
 	for _, name := range append(files(t, "*_test.go"), "../../store/postgres/guide_test.go",
-		"../../observe/prom/guide_test.go", "../../observe/otel/guide_test.go", "../../script/example_test.go") {
+		"../../observe/prom/guide_test.go", "../../observe/otel/guide_test.go", "../../script/example_test.go",
+		"../../examples/agent/workflow.go") {
 		code.WriteString(read(t, name))
 	}
 	found := 0
