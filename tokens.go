@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet/internal/entity/tokens"
@@ -29,9 +30,10 @@ type TokenInfo struct {
 	// Name of the identity that the token stands for: 1 to 255 bytes without control
 	// characters.
 	Name string
-	Role string // viewer, caller, operator or admin
+	Role string // viewer, caller, operator, admin or worker
 	// Workflows limit the token to their runs; Named are the topics, queues and schedules
-	// within that limit, as "topic:jobs". None: no limit.
+	// within that limit, as "topic:jobs". None: no limit. A worker has no Workflows, and Named
+	// are the tasks that it may lease: "task:resize", or "task:media-*" for all that begin so.
 	Workflows, Named []string
 	Created          time.Time
 	Expires          time.Time // zero: never
@@ -54,9 +56,13 @@ func (t Tokens) Create(ctx context.Context, info TokenInfo, act Act) (token stri
 	}
 	switch info.Role {
 	case "viewer", "caller", "operator", "admin":
+	case "worker":
+		if err := checkWorkerToken(&info); err != nil {
+			return "", err
+		}
 	default:
-		return "", fmt.Errorf("create token: role: expected viewer, caller, operator or admin, found %q: %w", info.Role,
-			ErrInvalid)
+		return "", fmt.Errorf("create token: role: expected viewer, caller, operator, admin or worker, found %q: %w",
+			info.Role, ErrInvalid)
 	}
 	d, err := t.engine.store.Describe(ctx)
 	if err != nil {
@@ -82,6 +88,20 @@ func (t Tokens) Create(ctx context.Context, info TokenInfo, act Act) (token stri
 	}
 	t.engine.logged(ctx, "create", "token", record.ID, act, nil)
 	return token, nil
+}
+
+// checkWorkerToken returns what is wrong with the bounds of a worker's token.
+func checkWorkerToken(info *TokenInfo) error {
+	bound := len(info.Named) > 0 && len(info.Workflows) == 0
+	for _, name := range info.Named {
+		task, ok := strings.CutPrefix(name, "task:")
+		bound = bound && ok && task != ""
+	}
+	if !bound {
+		return fmt.Errorf("create token: expected a worker with the names of its tasks and no workflows, as task:resize "+
+			"or task:media-*, found %q and %q: %w", info.Named, info.Workflows, ErrInvalid)
+	}
+	return nil
 }
 
 // Revoke has a token count no more, within a second on every server. ErrNotFound: there is

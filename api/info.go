@@ -32,7 +32,7 @@ type Store struct {
 // Identity is who makes a request.
 type Identity struct {
 	Name      string   `json:"name"`
-	Role      string   `json:"role"`                // viewer, caller, operator or admin
+	Role      string   `json:"role"`                // viewer, caller, operator, admin or worker
 	Rights    []string `json:"rights"`              // read, values, call, operate, admin
 	Workflows []string `json:"workflows,omitempty"` // that it is limited to; none: no limit
 	Named     []string `json:"named,omitempty"`     // topics, queues and schedules within the limit

@@ -60,6 +60,15 @@ type Queue struct {
 	Declared   *Limits `json:"declared,omitempty"` // where they are overridden
 	DeclaredBy *Source `json:"declared_by,omitempty"`
 	Overridden *Source `json:"overridden,omitempty"`
+	// Tasks are how many of each name are offered and leased.
+	Tasks []TaskCount `json:"tasks,omitempty"`
+}
+
+// TaskCount is how many tasks of a name a queue has that are due.
+type TaskCount struct {
+	Name    string `json:"name"`
+	Offered int    `json:"offered"`
+	Leased  int    `json:"leased"`
 }
 
 // QueueOf returns the form of a queue.
@@ -67,6 +76,9 @@ func QueueOf(q *stet.QueueInfo) *Queue {
 	v := &Queue{
 		Name: q.Name, Limits: LimitsOf(&q.Settings), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting,
 		Delayed: q.Delayed, Granted: q.Granted, DeclaredBy: sourceOf(&q.Source), Overridden: sourceOf(q.Override),
+	}
+	for _, c := range q.Tasks {
+		v.Tasks = append(v.Tasks, TaskCount(c))
 	}
 	if q.Override != nil {
 		declared := LimitsOf(&q.Declared)
@@ -82,6 +94,9 @@ func (q *Queue) Info() *stet.QueueInfo {
 		Granted: q.Granted,
 	}
 	info.Declared = info.Settings
+	for _, c := range q.Tasks {
+		info.Tasks = append(info.Tasks, stet.TaskCount(c))
+	}
 	source := func(s *Source) *stet.QueueSource {
 		return &stet.QueueSource{By: s.By, Build: s.Build, Why: s.Why, At: s.At}
 	}

@@ -22,9 +22,9 @@ type Login struct {
 // CreateToken asks for an access token.
 type CreateToken struct {
 	Name        string   `json:"name"`                    // of the identity
-	Role        string   `json:"role"`                    // viewer, caller, operator or admin
+	Role        string   `json:"role"`                    // viewer, caller, operator, admin or worker
 	Workflows   []string `json:"workflows,omitempty"`     // default: no limit
-	Named       []string `json:"named,omitempty"`         // topics, queues and schedules within the limit
+	Named       []string `json:"named,omitempty"`         // topics, queues, schedules; of a worker its tasks: task:resize
 	ExpiresInMS int64    `json:"expires_in_ms,omitempty"` // default: 90 days; -1: never
 	Reason      string   `json:"reason,omitempty"`
 }

@@ -34,6 +34,16 @@ func (c *Client) Queue(ctx context.Context, name string) (*api.Queue, error) {
 	return get[api.Queue](ctx, c, path("queues", name), nil)
 }
 
+// Tasks returns the tasks of a queue that are offered or leased, at most limit of each; 0: 100.
+// stet.ErrNoQueue: there is no queue of the name.
+func (c *Client) Tasks(ctx context.Context, queue string, limit int) (*api.TaskList, error) {
+	query := url.Values{}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return get[api.TaskList](ctx, c, path("queues", queue, "tasks"), query)
+}
+
 // OnQueue are the acts on a queue.
 type OnQueue struct {
 	c    *Client

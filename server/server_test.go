@@ -76,6 +76,7 @@ var identities = map[string]*access.Identity{
 	"caller":   {Name: "carl", Role: access.Caller},
 	"operator": {Name: "olga", Role: access.Operator},
 	"admin":    {Name: "ada", Role: access.Administrator},
+	"worker":   {Name: "w", Role: access.Worker, Named: []string{"task:resize", "task:media-*"}},
 	"limited":  {Name: "lina", Role: access.Administrator, Workflows: []string{"order"}, Named: []string{"topic:jobs"}},
 }
 
@@ -97,7 +98,7 @@ func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	s := memory.New()
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
-		Store: s, Workflows: []stet.Definition{checkout, order, broken, late}, Logger: quiet(),
+		Store: s, Workflows: []stet.Definition{checkout, order, broken, late, resized}, Logger: quiet(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,9 @@ var (
 	double = stet.Define("double", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
 	})
+	resize = stet.Define("resize", func(ctx stet.Context, n int) (int, error) {
+		return stet.Task[int, int]("resize").Run(ctx, n)
+	})
 	fails = stet.Define("fails", func(ctx stet.Context, _ any) (int, error) {
 		return stet.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("try %d: %w", stet.Attempt(ctx), errors.New("card declined"))
@@ -343,7 +346,8 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 	e, err := stet.New(ctx, stet.Config{
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
-			double, fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
+			double, resize,
+			fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
 			approval, careful, stubborn, listener, hangs, lookout, speaks, forgets, trip,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),

@@ -28,7 +28,7 @@ queue holds one for each attempt.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(),
+		qc.createCommand(), qc.setCommand(), qc.listCommand(), qc.showCommand(), qc.tasksCommand(),
 		qc.actCommand("reset", "take back what set has overridden: the declared settings count again", stet.Queues.Reset,
 			client.OnQueue.Reset),
 		qc.actCommand("pause", "grant no permits until the queue is resumed; runs that have one continue", stet.Queues.Pause,
@@ -317,6 +317,53 @@ func (qc queueCommands) listCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// tasksCommand shows the tasks of a queue, and which workers hold them.
+func (qc queueCommands) tasksCommand() *cobra.Command {
+	limit := 100
+	cmd := &cobra.Command{
+		Use:   "tasks NAME",
+		Short: "list the tasks of a queue that are leased, by whom, and those that are offered or have expired",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 || limit > 1000 {
+				return usage(fmt.Errorf("--limit: expected 1 to 1000, found %d", limit))
+			}
+			return qc.reading(cmd.Context(), func(from side) error {
+				tasks, err := from.tasks(cmd.Context(), args[0], limit)
+				if err != nil {
+					return err
+				}
+				g := &grid{headers: []string{"TASK", "STATE", "WORKER", "RUN", "LOCATION", "ATTEMPT", "SINCE", "UNTIL", "LOST"}}
+				for i := range tasks {
+					v := &tasks[i]
+					switch qc.output {
+					case formJSON:
+						if err := qc.json(v); err != nil {
+							return err
+						}
+					case formIDs:
+						if err := qc.id(v.Run); err != nil {
+							return err
+						}
+					}
+					until := ""
+					if !v.Until.IsZero() {
+						until = moment(store.TimeOf(v.Until))
+					}
+					g.add(printable(v.Name), v.State, printable(v.Worker), printable(v.Run), printable(v.Location),
+						strconv.Itoa(v.Attempt), moment(store.TimeOf(v.Since)), until, limitText(v.Lost))
+				}
+				if qc.output != formTable {
+					return nil
+				}
+				return qc.print(g)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many of each state, at most")
+	return cmd
 }
 
 func (qc queueCommands) showCommand() *cobra.Command {

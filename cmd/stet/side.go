@@ -40,6 +40,7 @@ type side interface {
 
 	queue(ctx context.Context, name string) (*stet.QueueInfo, error)
 	queues(ctx context.Context) ([]stet.QueueInfo, error)
+	tasks(ctx context.Context, queue string, limit int) ([]api.Task, error)
 	schedule(ctx context.Context, name string) (*api.Schedule, error)
 	schedules(ctx context.Context) ([]*api.Schedule, error)
 	topic(ctx context.Context, name string) (*api.Topic, error) // with its waits
@@ -212,6 +213,15 @@ func (s storeSide) deletions(ctx context.Context) ([]api.Deletion, error) {
 
 func (s storeSide) queue(ctx context.Context, name string) (*stet.QueueInfo, error) {
 	return s.engine.Queues().Info(ctx, name)
+}
+
+func (s storeSide) tasks(ctx context.Context, queue string, limit int) ([]api.Task, error) {
+	found, err := s.engine.Tasks().List(ctx, queue, limit)
+	list := make([]api.Task, len(found))
+	for i := range found {
+		list[i] = api.TaskOf(&found[i])
+	}
+	return list, err
 }
 
 func (s storeSide) queues(ctx context.Context) ([]stet.QueueInfo, error) {
@@ -446,6 +456,14 @@ func (s serverSide) queue(ctx context.Context, name string) (*stet.QueueInfo, er
 		return nil, err
 	}
 	return q.Info(), nil
+}
+
+func (s serverSide) tasks(ctx context.Context, queue string, limit int) ([]api.Task, error) {
+	found, err := s.c.Tasks(ctx, queue, limit)
+	if err != nil {
+		return nil, err
+	}
+	return found.Tasks, nil
 }
 
 func (s serverSide) queues(ctx context.Context) ([]stet.QueueInfo, error) {

@@ -32,7 +32,8 @@ func (ac adminCommands) createTokenCommand() *cobra.Command {
 printed again. Requests with it are of NAME, which stands in the audits of runs.
 
 Roles: a viewer sees runs without values; a caller starts runs and sends to them, too; an
-operator sees values and changes runs, queues and schedules; an admin may do everything.`,
+operator sees values and changes runs, queues and schedules; an admin may do everything. A
+worker executes the tasks that --named gives, as task:resize or task:media-*, and no more.`,
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ac.checkNoIDs(); err != nil {
@@ -74,7 +75,7 @@ operator sees values and changes runs, queues and schedules; an admin may do eve
 			})
 		},
 	}
-	cmd.Flags().StringVar(&info.Role, "role", "viewer", "`role`: viewer, caller, operator or admin")
+	cmd.Flags().StringVar(&info.Role, "role", "viewer", "`role`: viewer, caller, operator, admin or worker")
 	cmd.Flags().StringSliceVar(&info.Workflows, "workflow", nil, "limit it to runs of these `workflows`")
 	cmd.Flags().StringSliceVar(&info.Named, "named", nil,
 		"with --workflow: these too, as `KIND:NAME`, like topic:jobs, queue:model, schedule:nightly")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -31,9 +32,11 @@ const (
 	Operate
 	// Admin is to manage tokens, to drain nodes and to read the store's own audit.
 	Admin
+	// Work is to lease tasks, to renew and to end what was leased.
+	Work
 )
 
-var rightNames = [...]string{"", "public", "read", "values", "call", "operate", "admin"}
+var rightNames = [...]string{"", "public", "read", "values", "call", "operate", "admin", "work"}
 
 // String returns the right as documents name it: "read", "operate", …
 func (r Right) String() string {
@@ -51,16 +54,18 @@ const (
 	Caller        Role = "caller"   // reads without values; starts, sends and answers
 	Operator      Role = "operator" // reads all, and changes runs, queues, schedules and letters
 	Administrator Role = "admin"    // may do everything
+	Worker        Role = "worker"   // leases tasks and ends them, and nothing else
 )
 
 // Roles returns the roles, those with fewer rights first.
-func Roles() []Role { return []Role{Viewer, Caller, Operator, Administrator} }
+func Roles() []Role { return []Role{Worker, Viewer, Caller, Operator, Administrator} }
 
 var rights = map[Role][]Right{
 	Viewer:        {Public, Read},
 	Caller:        {Public, Read, Call},
 	Operator:      {Public, Read, Values, Call, Operate},
-	Administrator: {Public, Read, Values, Call, Operate, Admin},
+	Administrator: {Public, Read, Values, Call, Operate, Admin, Work},
+	Worker:        {Public, Work},
 }
 
 // ParseRole returns the role with the name. The error wraps store.ErrInvalid.
@@ -85,7 +90,8 @@ type Identity struct {
 	Workflows []string
 	// Named are the topics, queues and schedules that an identity with Workflows may see and
 	// change, as "topic:jobs", "queue:model", "schedule:nightly". Without Workflows it has
-	// no meaning.
+	// no meaning. Of a Worker they are the names of the tasks that it may lease, as
+	// "task:resize", or their beginning, as "task:media-*".
 	Named []string
 	// Until is when a session of a browser must end; zero: after 8 hours.
 	Until time.Time
@@ -103,6 +109,21 @@ func (i *Identity) Sees(workflow string) bool {
 // schedule.
 func (i *Identity) SeesNamed(kind, name string) bool {
 	return !i.Limited() || slices.Contains(i.Named, kind+":"+name)
+}
+
+// Works reports whether the identity may lease tasks of the name. What is limited to workflows
+// may not: a task may be of any.
+func (i *Identity) Works(name string) bool {
+	if !i.Role.May(Work) || i.Limited() {
+		return false
+	}
+	return i.Role != Worker || slices.ContainsFunc(i.Named, func(bound string) bool {
+		bound, ok := strings.CutPrefix(bound, "task:")
+		if prefix, all := strings.CutSuffix(bound, "*"); all {
+			return ok && strings.HasPrefix(name, prefix)
+		}
+		return ok && bound == name
+	})
 }
 
 // Check returns what is wrong with an identity, wrapping store.ErrInvalid, or nil.

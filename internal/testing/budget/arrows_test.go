@@ -101,6 +101,7 @@ var arrows = map[string][]string{
 	"internal/suspects":       {"internal/ownership", "store"},
 	"internal/testing/budget": {},
 	"internal/e2e":            {},
+	"clients":                 {},
 	"docs/guide":              {}, // the pages, for programs that show them
 	"internal/permit":         {"store"},
 	"internal/entity/queue":   {"internal/heap", "internal/permit", "internal/entity", "store"},

@@ -34,7 +34,8 @@ type Field struct {
 const All = "*"
 
 // Fields returns the fields of a request's type, by their tags: path, query and header name
-// a parameter, body is the whole body. Fields of embedded structs count as their own.
+// a parameter, body is the whole body, without unknown fields unless it is "lenient".
+// Fields of embedded structs count as their own.
 func Fields(in reflect.Type) []Field {
 	var fields []Field
 	for _, f := range reflect.VisibleFields(in) {
@@ -96,7 +97,7 @@ func decode[In any](c *Call) (in In, err error) {
 			}
 		case "body":
 			withBody = true
-			if err := c.body(field.Addr().Interface()); err != nil {
+			if err := c.body(field.Addr().Interface(), f.Name == "lenient"); err != nil {
 				return in, err
 			}
 		}
@@ -162,8 +163,9 @@ func set(field reflect.Value, values []string) error {
 	return nil
 }
 
-// body reads the body as JSON into a pointer. Without a body it leaves it alone.
-func (c *Call) body(into any) error {
+// body reads the body as JSON into a pointer. Without a body it leaves it alone. lenient says
+// that fields which it does not know are ignored: later callers may send more.
+func (c *Call) body(into any, lenient bool) error {
 	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, c.MaxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return fmt.Errorf("body: expected at most %d bytes: %w", tooLarge.Limit, stet.ErrTooLarge)
@@ -177,6 +179,12 @@ func (c *Call) body(into any) error {
 	if media, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type")); err != nil || media != JSON {
 		return &Error{Code: api.CodeMediaType, Detail: fmt.Sprintf("expected Content-Type: application/json, found %.100q",
 			c.Request.Header.Get("Content-Type"))}
+	}
+	if lenient {
+		if err := json.Unmarshal(data, into); err != nil {
+			return invalid("body: %s", strings.TrimPrefix(err.Error(), "json: "))
+		}
+		return nil
 	}
 	if err := Unmarshal(data, into); err != nil {
 		return fmt.Errorf("body: %w", err)

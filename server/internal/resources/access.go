@@ -56,7 +56,8 @@ func identityOf(who *access.Identity) *api.Identity {
 	v := &api.Identity{
 		Name: who.Name, Role: string(who.Role), Rights: []string{}, Workflows: who.Workflows, Named: who.Named,
 	}
-	for _, right := range []access.Right{access.Read, access.Values, access.Call, access.Operate, access.Admin} {
+	for _, right := range []access.Right{access.Read, access.Values, access.Call, access.Operate, access.Admin,
+		access.Work} {
 		if who.Role.May(right) {
 			v.Rights = append(v.Rights, right.String())
 		}

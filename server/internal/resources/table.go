@@ -14,7 +14,7 @@ func (s *Server) Table() []endpoint.Endpoint {
 		get, put, post, del = "GET", "PUT", "POST", "DELETE"
 		read, call, operate = access.Read, access.Call, access.Operate
 	)
-	return []endpoint.Endpoint{
+	return append(tasks{s}.table(), []endpoint.Endpoint{
 		endpoint.New(get, "info", read, s.info, "the store, the version, who I am and what I may"),
 		endpoint.New(get, "errors", read, s.errors, "the codes of errors and what they mean"),
 		endpoint.Raw(get, "openapi.json", read, endpoint.JSON, s.openAPI, "this document"),
@@ -105,5 +105,5 @@ func (s *Server) Table() []endpoint.Endpoint {
 
 		endpoint.New(get, "nodes", read, s.nodes, "the processes that work on the store"),
 		endpoint.New(post, "nodes/{name}/drain", access.Admin, s.drain, "have a node give its shards back"),
-	}
+	}...)
 }

@@ -34,6 +34,20 @@ interface Queue extends Limits {
   declared?: Limits;
   declared_by?: Source;
   overridden?: Source;
+  tasks?: { name: string; offered: number; leased: number }[];
+}
+
+interface Task {
+  name: string;
+  state: "offered" | "leased" | "expired";
+  run: string;
+  location: string;
+  attempt: number;
+  worker?: string;
+  since: string;
+  until?: string;
+  lost?: number;
+  cancelling?: boolean;
 }
 
 const limits = (q: Limits) => [
@@ -79,6 +93,7 @@ export function Queues({ name }: { name?: string | undefined }) {
             ["granted so far", one.granted], ["group", one.group], ["released while suspended", one.release_while_suspended ? "yes" : ""],
             ["declared", one.declared && limits(one.declared)], ["declared by", one.declared_by && <By s={one.declared_by} />], ["overridden by", one.overridden && <By s={one.overridden} />],
           ]} />
+          {!!one.tasks?.length && <Tasks queue={one.name} />}
         </>
       )) : !list.length ? <Empty title="There are no queues">An application declares them, or <code>stet queue create</code> makes one.</Empty> : (
         <Table label="Queues" head={["Queue", "Limits", "Use", "Held", "Waiting", "Granted", ""]} numbers={[3, 4, 5]}>
@@ -98,6 +113,27 @@ export function Queues({ name }: { name?: string | undefined }) {
 }
 
 const By = ({ s }: { s: Source }) => <>{s.by}{s.build && <> (build {s.build})</>}, <When time={s.at} />{s.why && <>: {s.why}</>}</>;
+
+// Tasks shows the tasks of a queue: which workers hold them, and which nobody has.
+function Tasks({ queue }: { queue: string }) {
+  const { data, error, load } = useLoad((stop) => get<{ tasks: Task[] }>("queues/" + segment(queue) + "/tasks", {}, stop), "tasks " + queue);
+  const badge = { offered: "queued", leased: "running", expired: "stalled" } as const;
+  return (
+    <>
+      <h2>Tasks</h2>
+      {error !== undefined && <Trouble error={error} retry={load} />}
+      {data && <Table label="Tasks" head={["Task", "State", "Worker", "Run", "Location", "Attempt", "Since", "Lease until", "Expired"]} numbers={[5, 8]}>
+        {data.tasks.map((t) => (
+          <tr key={t.run + " " + t.location}>
+            <td class="id">{t.name}</td>
+            <td><span class={"badge is-" + badge[t.state]}>{t.state}</span>{t.cancelling && <span class="badge is-mark">cancelling</span>}</td>
+            <td class="id">{t.worker ?? ""}</td><td><a class="id" href={link(["runs", t.run])}>{t.run}</a></td><td class="id">{t.location}</td>
+            <td class="num">{t.attempt}</td><td><When time={t.since} ago /></td><td><When time={t.until} /></td><td class="num">{t.lost ?? ""}</td>
+          </tr>))}
+      </Table>}
+    </>
+  );
+}
 
 function Meter({ q }: { q: Queue }) {
   if (!q.concurrency) return null;

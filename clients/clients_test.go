@@ -1,0 +1,338 @@
+// Package clients_test runs the reference workers of tasks, in Python and TypeScript, against a server whose
+// connections are lost, whose process is replaced, and some of which are killed.
+package clients_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
+	"github.com/stet-run/stet/server"
+	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
+)
+
+// pythonMain doubles numbers. It fails the first attempt at some, notes where it stands, and its clock jumps.
+const pythonMain = `
+import random, sys, time
+real = time.time
+time.time = lambda: real() + random.uniform(-1e6, 1e6)
+from stet_worker import Worker, Failed
+
+def say(line):  # in one write: bodies are threads
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+def job(task):
+    say(f"body {task.input} {task.attempt}")
+    task.heartbeat({"at": task.input})
+    if task.input % 10 == 3 and task.attempt == 1:
+        raise Failed("not yet", code="early", retry_after=0.01)
+    if task.input % 10 == 7 and task.attempt == 1:
+        raise ValueError("seven")
+    if task.input == -1:
+        say("waiting")
+        task.cancelled.wait()
+        say("was cancelled")
+    time.sleep(0.02)
+    return 2 * task.input
+
+Worker(sys.argv[1], sys.argv[2], {"job": job}, room=3, lease=2, wait=2).run()
+`
+
+const scriptMain = `
+import { Worker, Failed } from "./worker.mjs";
+const now = Date.now;
+Date.now = () => now() + (Math.random() - 0.5) * 1e9;
+async function job(task) {
+  console.log("body", task.input, task.attempt);
+  task.heartbeat({ at: task.input });
+  if (task.input % 10 === 3 && task.attempt === 1) throw new Failed("not yet", { code: "early", retryAfterMs: 10 });
+  if (task.input % 10 === 7 && task.attempt === 1) throw new Error("seven");
+  if (task.input === -1) {
+    console.log("waiting");
+    await new Promise((done) => task.signal.addEventListener("abort", done));
+    console.log("was cancelled");
+  }
+  await new Promise((done) => setTimeout(done, 20));
+  return 2 * task.input;
+}
+await new Worker(process.argv[2], process.argv[3], { job }, { room: 3, leaseMs: 2000, waitMs: 2000 }).run();
+`
+
+var job = stet.Task[int, int]("job")
+
+var flow = stet.Define("flow", func(ctx stet.Context, n int) (int, error) {
+	return job.Run(ctx, n, stet.Retry{Attempts: 5, First: 10 * time.Millisecond})
+})
+
+// lossy loses every seventh request or so: before it was served, or its answer.
+type lossy struct {
+	handler atomic.Pointer[http.Handler]
+	lost    atomic.Int64
+}
+
+func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	handler := l.handler.Load()
+	switch n := rand.IntN(100); {
+	case handler == nil: // no node is there
+		http.Error(w, "no node", http.StatusBadGateway)
+	case n < 8:
+		l.lost.Add(1)
+		panic(http.ErrAbortHandler)
+	case n < 15:
+		(*handler).ServeHTTP(httptest.NewRecorder(), r)
+		l.lost.Add(1)
+		panic(http.ErrAbortHandler)
+	default:
+		(*handler).ServeHTTP(w, r)
+	}
+}
+
+// node runs an engine with a server on the store until it is stopped.
+func node(t *testing.T, path string, l *lossy) (engine *stet.Engine, stop func()) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	engine, err = stet.New(t.Context(), stet.Config{Store: db, Workflows: []stet.Definition{flow}, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx) }()
+	handler, err := server.New(engine, server.Options{Access: []access.Authenticator{server.Func(
+		func(r *http.Request) (*access.Identity, error) {
+			if r.Header.Get("Authorization") != "Bearer secret" {
+				return nil, nil
+			}
+			return &access.Identity{Name: "w", Role: access.Worker, Named: []string{"task:j*"}}, nil
+		})}, Logger: quiet, Rate: stet.None})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served http.Handler = handler
+	l.handler.Store(&served)
+	return engine, sync.OnceFunc(func() {
+		l.handler.Store(nil)
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, store.ErrClosed) {
+			t.Error(err)
+		}
+		_ = db.Close()
+	})
+}
+
+// output is what workers have printed.
+type output struct {
+	mu     sync.Mutex
+	lines  []string
+	bodies int
+	added  chan struct{} // capacity 1
+}
+
+func (o *output) read(from io.Reader) {
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		o.mu.Lock()
+		o.lines = append(o.lines, lines.Text())
+		if strings.HasPrefix(lines.Text(), "body ") {
+			o.bodies++
+		}
+		o.mu.Unlock()
+		select {
+		case o.added <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// until waits for a line.
+func (o *output) until(t *testing.T, ctx context.Context, what string, ok func(o *output) bool) {
+	t.Helper()
+	for {
+		o.mu.Lock()
+		there, tail := ok(o), o.lines[max(len(o.lines)-5, 0):]
+		o.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-o.added:
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: %v; the workers have printed %q", what, ctx.Err(), tail)
+		}
+	}
+}
+
+func (o *output) has(line string) func(*output) bool {
+	return func(*output) bool {
+		for _, l := range o.lines {
+			if l == line {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// interpreter returns the path of a program, or skips the test.
+func interpreter(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("STET_TEST_STRICT") == "1" {
+			t.Fatalf("%s is not installed; tools/servers installs it", name)
+		}
+		t.Skipf("%s is not installed; tools/servers installs it", name)
+	}
+	return path
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPythonWorker(t *testing.T) {
+	python, dir := interpreter(t, "python3"), t.TempDir()
+	source, err := os.ReadFile("python/stet_worker.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "stet_worker.py", string(source))
+	write(t, dir, "main.py", pythonMain)
+	workersSurvive(t, dir, python, "main.py")
+}
+
+func TestTypeScriptWorker(t *testing.T) {
+	node, dir := interpreter(t, "node"), t.TempDir()
+	here, err := filepath.Abs("typescript/worker.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strip := exec.CommandContext(t.Context(), "go", "run", "-modfile=../tools/go.mod", "testdata/strip/main.go", here)
+	strip.Env = append(os.Environ(), "GOWORK=off")
+	js, err := strip.Output()
+	if err != nil {
+		t.Fatalf("strip the types: %v", err)
+	}
+	write(t, dir, "worker.mjs", string(js))
+	write(t, dir, "main.mjs", scriptMain)
+	workersSurvive(t, dir, node, "main.mjs")
+}
+
+// workersSurvive runs many tasks by several workers, of which some are killed, over a server that loses requests and
+// answers, and whose node is replaced.
+func workersSurvive(t *testing.T, dir, program, main string) {
+	n := soak.Cases(t, 200)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	path := filepath.Join(t.TempDir(), "stet.db")
+	l := &lossy{}
+	web := httptest.NewServer(l)
+	defer web.Close()
+	engine, stop := node(t, path, l)
+	defer func() { stop() }()
+
+	out := &output{added: make(chan struct{}, 1)}
+	var readers sync.WaitGroup
+	begin := func() *exec.Cmd {
+		cmd := exec.CommandContext(ctx, program, main, web.URL, "secret")
+		cmd.Dir, cmd.Stderr = dir, os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		readers.Go(func() { out.read(pipe) })
+		return cmd
+	}
+	kill := func(cmd *exec.Cmd) {
+		_ = cmd.Process.Kill()
+		_, _ = cmd.Process.Wait()
+	}
+	workers := []*exec.Cmd{begin(), begin()}
+	defer func() {
+		for _, w := range workers {
+			kill(w)
+		}
+		readers.Wait()
+	}()
+
+	for i := range n {
+		if _, err := flow.Start(ctx, engine, i, stet.ID(fmt.Sprint("r-", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.until(t, ctx, "a third of the bodies", func(o *output) bool { return o.bodies >= n/3 })
+	kill(workers[0])
+	workers[0] = begin()
+	out.until(t, ctx, "two thirds of the bodies", func(o *output) bool { return o.bodies >= 2*n/3 })
+	stop()
+	engine, stop = node(t, path, l)
+
+	for i := range n {
+		got, err := flow.Handle(engine, fmt.Sprint("r-", i)).Wait(ctx)
+		if err != nil || got != 2*i {
+			t.Errorf("run %d: %d, %v", i, got, err)
+		}
+	}
+	planned := n
+	for i := range n {
+		if i%10 == 3 || i%10 == 7 {
+			planned++
+		}
+	}
+	out.mu.Lock()
+	bodies := out.bodies
+	out.mu.Unlock()
+	// The killed worker had up to three, and the node that was replaced may have let some expire.
+	if bodies < planned || bodies > planned+3+6 {
+		t.Errorf("%d bodies were executed, of which %d were planned", bodies, planned)
+	}
+	t.Logf("%d results, %d bodies, %d planned; %d requests or answers were lost", n, bodies, planned, l.lost.Load())
+
+	r, err := flow.Start(ctx, engine, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.until(t, ctx, "the last task", out.has("waiting"))
+	if _, err := r.Cancel(ctx, stet.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	out.until(t, ctx, "the cancel", out.has("was cancelled"))
+}
+
+// The clients stay what a person reads in a few minutes.
+func TestClientsAreShort(t *testing.T) {
+	for _, name := range []string{"python/stet_worker.py", "typescript/worker.ts"} {
+		source, err := os.ReadFile(name)
+		if n := strings.Count(string(source), "\n"); err != nil || n > 110 {
+			t.Errorf("%s has %d lines, of at most 110: %v", name, n, err)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/store"
+)
+
+// ErrNotWork says that an identity may not lease tasks of a name.
+var ErrNotWork = errors.New("the identity may not execute tasks of this name")
+
+// milliseconds returns a duration that a request has in milliseconds. What is out of any range
+// is refused by the engine.
+func milliseconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(max(n, -1), most)) * time.Millisecond
+}
+
+// Tasks are the tasks of a store, as an identity may lease or see them.
+type Tasks struct{ *View }
+
+// Lease leases tasks, of names that the identity is bound to.
+func (v Tasks) Lease(ctx context.Context, r api.LeaseTasks) (*api.TaskLeases, error) {
+	for _, name := range r.Names {
+		if !v.who.Works(name) {
+			return nil, fmt.Errorf("task %q: %w", name, ErrNotWork)
+		}
+	}
+	got, err := v.engine.Tasks().Lease(ctx, stet.LeaseRequest{Worker: r.Worker, Names: r.Names, Max: r.Max,
+		Wait: milliseconds(r.WaitMS), For: milliseconds(r.LeaseMS), Request: r.Request})
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	now := time.Now()
+	out := &api.TaskLeases{Tasks: []api.LeasedTask{}, Cancelled: append([]string{}, got.Cancelled...)}
+	for i := range got.Tasks {
+		out.Tasks = append(out.Tasks, api.LeasedTaskOf(&got.Tasks[i], now))
+	}
+	return out, nil
+}
+
+// unanswered returns the error of a request that no node has answered as one that is to be
+// repeated.
+func unanswered(err error) error {
+	if errors.Is(err, stet.ErrPending) {
+		return fmt.Errorf("no node has answered: %s: %w", err.Error(), store.ErrUnavailable)
+	}
+	return err
+}
+
+// Beat renews leases.
+func (v Tasks) Beat(ctx context.Context, r api.TaskBeats) (*api.TaskStates, error) {
+	beats := make([]stet.TaskBeat, len(r.Leases))
+	for i, b := range r.Leases {
+		beats[i] = stet.TaskBeat{Lease: b.Lease, Detail: b.Detail}
+	}
+	all, err := v.engine.Tasks().Heartbeat(ctx, milliseconds(r.LeaseMS), beats...)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return api.TaskStatesOf(all, time.Now()), nil
+}
+
+// Release gives leases back.
+func (v Tasks) Release(ctx context.Context, leases []string) (*api.TaskStates, error) {
+	all, err := v.engine.Tasks().Release(ctx, leases...)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return api.TaskStatesOf(all, time.Now()), nil
+}
+
+// Complete ends a task with its result.
+func (v Tasks) Complete(ctx context.Context, r api.CompleteTask) error {
+	return unanswered(v.engine.Tasks().Complete(ctx, r.Lease, r.Result))
+}
+
+// Fail ends a task as failed. retry reports whether another attempt follows.
+func (v Tasks) Fail(ctx context.Context, r api.FailTask) (retry bool, err error) {
+	f := &r.Error
+	retry, err = v.engine.Tasks().Fail(ctx, r.Lease, stet.TaskFailure{Message: f.Message, Code: f.Code, Stack: f.Stack,
+		Permanent: f.Retryable != nil && !*f.Retryable, After: milliseconds(f.RetryAfterMS)})
+	return retry, unanswered(err)
+}
+
+// List returns the tasks of a queue, of runs that the identity sees.
+func (v Tasks) List(ctx context.Context, queue string, most int) ([]api.Task, error) {
+	if !v.who.SeesNamed("queue", queue) {
+		return nil, notFound("queue", queue)
+	}
+	found, err := v.engine.Tasks().List(ctx, queue, most)
+	if err != nil {
+		return nil, err
+	}
+	out := []api.Task{}
+	for i := range found {
+		if v.who.Limited() && !v.sees(ctx, found[i].RunID) {
+			continue
+		}
+		out = append(out, api.TaskOf(&found[i]))
+	}
+	return out, nil
+}
+
+// sees reports whether a run is within the limit.
+func (v Tasks) sees(ctx context.Context, runID string) bool {
+	_, err := v.Info(ctx, runID)
+	return err == nil
+}

@@ -1,0 +1,133 @@
+package server_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server/access"
+)
+
+// resized is a workflow with a task.
+var resized = stet.Define("resized", func(ctx stet.Context, n int) (int, error) {
+	return stet.Task[int, int]("resize").Run(ctx, n, stet.Retry{First: stet.None})
+})
+
+// TestTasksByHTTP: the answers of each verb, as a worker in another language sees them.
+func TestTasksByHTTP(t *testing.T) {
+	w := newWorld(t, true)
+	run, err := resized.Start(t.Context(), w.engine, 21, stet.ID("r"), stet.Headers{"tenant": "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got api.TaskLeases
+	lease := func() api.LeasedTask {
+		t.Helper()
+		// A field that the server does not know is ignored.
+		w.ask("worker", "POST", "tasks/lease", `{"worker":"w1","names":["resize"],"max":4,"wait_ms":10000,"later":1}`,
+			200, &got)
+		if len(got.Tasks) != 1 {
+			t.Fatalf("leased %+v", got)
+		}
+		return got.Tasks[0]
+	}
+	task := lease()
+	if task.Name != "resize" || string(task.Input) != "21" || task.Attempt != 1 || task.Run != "r" ||
+		task.Headers["tenant"] != "acme" || task.ExpiresMS < 20_000 || len(task.Key) != 32 {
+		t.Errorf("leased %+v", task)
+	}
+	var states api.TaskStates
+	w.ask("worker", "POST", "tasks/heartbeat", api.TaskBeats{Leases: []api.TaskBeat{
+		{Lease: task.Lease, Detail: json.RawMessage(`7`)}, {Lease: "none"}}, LeaseMS: 60_000}, 200, &states)
+	if len(states.Leases) != 2 || states.Leases[0].State != "held" || states.Leases[0].ExpiresMS < 50_000 ||
+		states.Leases[1].State != "gone" {
+		t.Errorf("heartbeat: %+v", states)
+	}
+	var list api.TaskList
+	w.ask("viewer", "GET", "queues/tasks/tasks", nil, 200, &list)
+	if len(list.Tasks) != 1 || list.Tasks[0].State != "leased" || list.Tasks[0].Worker != "w1" {
+		t.Errorf("listed %+v", list)
+	}
+	w.ask("worker", "POST", "tasks/release", api.ReleaseTasks{Leases: []string{task.Lease}}, 200, &states)
+	task = lease()
+	no := false
+	var failed api.FailedTask
+	w.ask("worker", "POST", "tasks/fail", api.FailTask{Lease: task.Lease, Error: api.TaskFailure{Message: "busy"}},
+		200, &failed)
+	if !failed.Failed || !failed.Retry {
+		t.Errorf("failed: %+v", failed)
+	}
+	former := task
+	if task = lease(); task.Attempt != 2 || string(task.Detail) != "7" {
+		t.Errorf("leased %+v", task)
+	}
+	for range 2 { // the answer is lost, and repeated
+		var completed api.CompletedTask
+		w.ask("worker", "POST", "tasks/complete", `{"lease":"`+task.Lease+`","result":42}`, 200, &completed)
+		if !completed.Completed {
+			t.Errorf("completed: %+v", completed)
+		}
+	}
+	if n, err := run.Wait(t.Context()); n != 42 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	w.refused("worker", "POST", "tasks/complete", api.CompleteTask{Lease: former.Lease}, "gone")
+	w.refused("worker", "POST", "tasks/complete", api.CompleteTask{Lease: "forged"}, "gone")
+	w.refused("worker", "POST", "tasks/fail",
+		api.FailTask{Lease: task.Lease, Error: api.TaskFailure{Message: "late", Retryable: &no}}, "gone")
+
+	r, err := resized.Start(t.Context(), w.engine, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task = lease()
+	if _, err := r.Cancel(t.Context(), stet.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	w.refused("worker", "POST", "tasks/complete", api.CompleteTask{Lease: task.Lease}, "cancelled")
+	w.refused("worker", "POST", "tasks/lease", `{"names":[]}`, "invalid")
+	w.refused("worker", "POST", "tasks/lease", `{"names":["resize"],"wait_ms":60001}`, "invalid")
+	w.refused("worker", "POST", "tasks/lease", `{"names":["resize"],"lease_ms":999}`, "invalid")
+}
+
+// TestWorkersAreBoundToNames: a worker leases the tasks that its identity names, and does
+// nothing else.
+func TestWorkersAreBoundToNames(t *testing.T) {
+	w := newWorld(t, true)
+	for _, c := range []struct{ who, name, code string }{
+		{"worker", "resize", ""}, {"worker", "media-x", ""}, {"worker", "media", "forbidden"},
+		{"worker", "resize2", "forbidden"}, {"admin", "any", ""}, {"operator", "resize", "forbidden"},
+		{"limited", "resize", "forbidden"},
+	} {
+		body := api.LeaseTasks{Names: []string{"media-1", c.name}}
+		if c.who != "worker" {
+			body.Names = body.Names[1:]
+		}
+		if c.code != "" {
+			w.refused(c.who, "POST", "tasks/lease", body, c.code)
+			continue
+		}
+		var got api.TaskLeases
+		begun := time.Now()
+		w.ask(c.who, "POST", "tasks/lease", body, 200, &got)
+		if len(got.Tasks) > 0 || got.Tasks == nil || got.Cancelled == nil || time.Since(begun) > 5*time.Second {
+			t.Errorf("%s has leased %+v", c.who, got)
+		}
+	}
+	w.refused("worker", "GET", "runs", nil, "forbidden")
+	tokens := stet.TokensOf(w.engine)
+	for _, info := range []stet.TokenInfo{
+		{Name: "w", Role: "worker"}, {Name: "w", Role: "worker", Named: []string{"queue:media"}},
+		{Name: "w", Role: "worker", Named: []string{"task:a"}, Workflows: []string{"order"}},
+	} {
+		if _, err := tokens.Create(t.Context(), info, stet.Act{}); err == nil {
+			t.Errorf("a token was made of %+v", info)
+		}
+	}
+	if _, err := tokens.Create(t.Context(), stet.TokenInfo{Name: "w", Role: string(access.Worker),
+		Named: []string{"task:a"}}, stet.Act{}); err != nil {
+		t.Error(err)
+	}
+}
