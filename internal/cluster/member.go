@@ -157,15 +157,13 @@ func (m *Member) Init() {
 	m.gap = shortGap
 }
 
-// Run takes part until stop ends, then drains and releases all shards. A *DifferError: it
-// was refused. An error that wraps store.ErrClosed: the store was closed meanwhile; ErrReplaced:
-// a later process replaces this one.
+// Run takes part until stop ends, then drains and releases all shards. The caller calls SignOff when
+// nothing is written for them any more. A *DifferError: it was refused. An error that wraps
+// store.ErrClosed: the store was closed meanwhile; ErrReplaced: a later process replaces this one.
 func (m *Member) Run(stop context.Context) error {
 	if err := m.join(stop); err != nil || stop.Err() != nil {
-		m.signOff()
 		return err
 	}
-	defer m.signOff()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stopped := stop.Done()
@@ -538,8 +536,9 @@ func (m *Member) drain(shards []store.Shard) {
 	})
 }
 
-// signOff takes the node off the list.
-func (m *Member) signOff() {
+// SignOff takes the node off the list. The store then forgets the boot's last batch: whoever repeats that batch
+// later has it carried out again, as a new one. It is called once, after Run and after the last commit.
+func (m *Member) SignOff() {
 	ctx, cancel := context.WithTimeout(context.Background(), m.Renew)
 	defer cancel()
 	if _, err := m.Store.Register(ctx, store.Node{ID: m.Node.ID, Boot: m.Node.Boot, Stopped: true}); err != nil {

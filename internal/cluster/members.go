@@ -40,6 +40,15 @@ func (all Members) Run(stop context.Context) error {
 	return errors.Join(errs...)
 }
 
+// SignOff is Member.SignOff of all.
+func (all Members) SignOff() {
+	var leaving sync.WaitGroup
+	for _, m := range all {
+		leaving.Go(m.SignOff)
+	}
+	leaving.Wait()
+}
+
 // Fenced is Member.Fenced of the one that holds the lease.
 func (all Members) Fenced(l store.Lease) {
 	for _, m := range all {

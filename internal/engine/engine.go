@@ -297,5 +297,6 @@ func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay)
 	if problem := <-served; err == nil {
 		err = problem
 	}
+	x.member.SignOff() // it repeats no commit any more
 	return err
 }
