@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -62,13 +63,29 @@ func (a *Act) checkFor(verb store.ItemKind) error {
 	return errors.Join(problem, checkReason(a.Why))
 }
 
-// logged logs an act on what keeps no audit, if it was done and says anything.
+// logged puts an act on what keeps no audit of its own into that of the store, if it was done,
+// and logs it if it says anything. If it cannot be put there, the log says so: the act stands.
 func (e *Engine) logged(ctx context.Context, verb, object, name string, act Act, err error) {
+	if err == nil {
+		noteWithin, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+		defer cancel()
+		about := object + " " + name
+		if len(about) > maxAbout { // the numbers of many letters
+			about = about[:maxAbout]
+		}
+		if err := AuditOf(e).Note(noteWithin, verb, about, act); err != nil {
+			e.log.ErrorContext(ctx, "an act is missing in the store's audit", "verb", verb, object, name,
+				"by", cmp.Or(act.By, e.node), "why", act.Why, "error", err)
+		}
+	}
 	if err == nil && (act.By != "" || act.Why != "") {
 		e.log.InfoContext(ctx, "an operator's request was carried out",
 			"verb", verb, object, name, "by", cmp.Or(act.By, e.node), "why", act.Why)
 	}
 }
+
+// noteTime is how long an act waits for its place in the store's audit.
+const noteTime = 5 * time.Second
 
 // checkReason bounds what is kept in an audit.
 func checkReason(reason string) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/entity/deletions"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/entity/queue"
@@ -28,6 +29,7 @@ func (e *Engine) entityKinds() map[string]engine.MakeRules {
 			return e.inner.Queues().Enqueuer(p)
 		}),
 		permit.Workflow:    queue.New,
+		acts.Workflow:      acts.New,
 		deletions.Workflow: deletions.New,
 		tokens.Workflow:    tokens.New,
 		scripts.Workflow:   scripts.New,

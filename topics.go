@@ -141,7 +141,7 @@ func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
 // Remove takes an event out of a topic, by its ID, so that no run gets it any more: one that
 // each run that gets it fails by, say. It counts as if it had expired. A run that has got it, or
 // to which it is on its way, is not concerned; a consumed event on its way is gone when it comes
-// back. The log of the process that executes the topic has the act.
+// back. The store's audit has the act.
 //
 // Errors: ErrNotFound if the topic keeps no such event, ErrInvalid for a bad act, ErrPending if
 // ctx ends before a process has decided (the request stands), and those of the store.
@@ -159,6 +159,7 @@ func (t Topics) Remove(ctx context.Context, name, eventID string, act Act) error
 	if err != nil {
 		return fmt.Errorf("remove event %q of topic %q: %w", eventID, name, err)
 	}
+	t.engine.logged(ctx, "remove", "event", eventID+" of topic "+name, act, nil)
 	return nil
 }
 

@@ -104,17 +104,27 @@ type Audit struct {
 	Verb   string    `json:"verb"`
 	Why    string    `json:"why,omitempty"`
 	Detail string    `json:"detail,omitempty"`
+	About  string    `json:"about,omitempty"` // in the store's own audit: as queue mail
+}
+
+// StoreAuditOf returns the form of an act on the store.
+func StoreAuditOf(a *stet.AuditEntry) Audit {
+	return Audit{Time: a.At, Who: a.By, Verb: a.Verb, Why: a.Why, About: a.About}
 }
 
 // AuditOf returns the form of an act.
-func AuditOf(a *store.Audit) Audit { return Audit{a.Time.Time(), a.Who, a.Verb, a.Why, a.Detail} }
+func AuditOf(a *store.Audit) Audit {
+	return Audit{Time: a.Time.Time(), Who: a.Who, Verb: a.Verb, Why: a.Why, Detail: a.Detail}
+}
 
 // Edit edits the detail, which may quote an error.
 func (a *Audit) Edit(e Editor) { e.text(&a.Detail) }
 
-// Audits are the acts on a run, oldest first.
+// Audits are the acts on a run, oldest first, or a page of those on the store, newest first.
 type Audits struct {
 	Audit []Audit `json:"audit"`
+	// Next is the cursor of the next page; "": this is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // Promise is a promise of a run.

@@ -217,6 +217,23 @@ func (c *Client) Tokens(ctx context.Context) (*api.Tokens, error) {
 	return get[api.Tokens](ctx, c, "tokens", nil)
 }
 
+// Acts select acts of the store's own audit: none of the fields, all.
+type Acts struct {
+	Who, Verb string // exactly
+	About     string // what they are about begins so, as "queue mail"
+}
+
+// StoreAudit returns a page of what was done to the store and not to a run, newest first.
+func (c *Client) StoreAudit(ctx context.Context, which Acts, p Page) (*api.Audits, error) {
+	query := p.query()
+	for name, value := range map[string]string{"who": which.Who, "verb": which.Verb, "about": which.About} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return get[api.Audits](ctx, c, "audit", query)
+}
+
 // CreateToken creates an access token. Nobody can ask for its secret again.
 func (c *Client) CreateToken(ctx context.Context, t api.CreateToken) (*api.CreatedToken, error) {
 	return post[api.CreatedToken](ctx, c, "tokens", "", nil, t)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
@@ -120,8 +121,19 @@ func (s *server) begin(c *endpoint.Call, token string) (*access.Identity, error)
 		Name: s.cookieName(c.Request), Value: sealSession(token, until), Path: "/", Expires: until,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.secure(c.Request),
 	})
+	s.note(c, "login", "session", stet.Act{By: who.Name})
 	s.log.Info("a session has begun", "identity", who.Name, "until", until.UTC(), "request", c.RequestID)
 	return who, nil
+}
+
+// note puts what somebody did into the store's own audit. What cannot be put there is in the
+// log: it has happened.
+func (s *server) note(c *endpoint.Call, verb, about string, act stet.Act) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), queryTime)
+	defer cancel()
+	if err := stet.AuditOf(s.engine).Note(ctx, verb, about, act); err != nil {
+		s.log.Error("an act is missing in the store's audit", "verb", verb, "about", about, "by", act.By, "error", err)
+	}
 }
 
 // logout takes the cookie away.

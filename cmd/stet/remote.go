@@ -29,7 +29,7 @@ var remoteForms = map[string]bool{
 	"promises": true,
 	"cancel":   true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
 	"edit": true, "fork": true, "rm": true, "mcp": true,
-	"show": true, "tree": true, "watch": true, "tail": true, "publish": true, "topics": true, "deletions": true,
+	"show": true, "tree": true, "watch": true, "tail": true, "publish": true, "topics": true, "deletions": true, "audit": true,
 	"deadletters": true, "schedule": true, "queue": true, "nodes": true, "token": true,
 }
 

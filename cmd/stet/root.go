@@ -110,7 +110,7 @@ func (a *app) commands() []*cobra.Command {
 		nodeCommands{a}.command(), sourceCommands{a}.command(),
 		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
 		admin.serveCommand(), admin.tokenCommand(), admin.mcpCommand(),
-		admin.devCommand(),
+		admin.devCommand(), admin.auditCommand(),
 		trial.benchCommand(), trial.tortureCommand(), admin.versionCommand(),
 	}
 }

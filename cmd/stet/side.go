@@ -37,6 +37,7 @@ type side interface {
 	shape(ctx context.Context, id string) (*api.Shape, error)
 	letters(ctx context.Context, f store.DeadFilter) (*api.Letters, error)
 	deletions(ctx context.Context) ([]api.Deletion, error)
+	acts(ctx context.Context, f stet.AuditFilter) ([]api.Audit, error) // on the store, newest first
 
 	queue(ctx context.Context, name string) (*stet.QueueInfo, error)
 	queues(ctx context.Context) ([]stet.QueueInfo, error)

@@ -13,7 +13,8 @@ import (
 // way; a concrete store knows the contract alone, the runner no store and no
 // engine, and nobody inside knows the root.
 var arrows = map[string][]string{
-	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/entity/deletions", "internal/engine", "internal/entity/tokens",
+	".": {"internal/verbs", "schedule", "internal/entity/planner", "internal/entity/acts",
+		"internal/entity/deletions", "internal/engine", "internal/entity/tokens",
 		"internal/event", "internal/permit", "internal/entity/queue", "internal/entity", "internal/entity/topic",
 		"internal/observe", "internal/payload", "internal/recovery", "internal/report", "internal/runner",
 		"internal/queues", "internal/inboxes", "internal/stored", "internal/plain", "internal/runfile",
@@ -108,6 +109,7 @@ var arrows = map[string][]string{
 	"internal/entity/planner": {"internal/permit", "internal/entity", "internal/stored", "schedule", "store"},
 	"schedule":                {},
 
+	"internal/entity/acts":      {"internal/entity", "store"},
 	"internal/entity/deletions": {"internal/entity", "store"},
 	"internal/entity/tokens":    {"internal/entity", "store"},
 	"internal/entity/scripts":   {"internal/entity", "store"},

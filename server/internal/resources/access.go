@@ -2,14 +2,17 @@ package resources
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/store"
 )
 
 type login struct {
@@ -24,7 +27,7 @@ func (s *Server) login(ctx context.Context, c *endpoint.Call, in login) (*api.Id
 	return identityOf(who), nil
 }
 
-// logins has the endpoints by which people log in elsewhere.
+// logins has the endpoints by which people log in elsewhere, and what people did.
 type logins struct{ *Server }
 
 func (s logins) ways(context.Context, *endpoint.Call, nothing) (*api.Ways, error) {
@@ -103,6 +106,59 @@ func (s *Server) tokens(ctx context.Context, c *endpoint.Call, _ nothing) (*api.
 		list.Tokens = append(list.Tokens, api.TokenOf(&found[i]))
 	}
 	return list, err
+}
+
+type storeAudit struct {
+	Who    string `query:"who" doc:"exactly; empty: anybody's"`
+	Verb   string `query:"verb" doc:"exactly; empty: any"`
+	About  string `query:"about" doc:"what the acts are about begins so, as queue mail; empty: all"`
+	Limit  int    `query:"limit" doc:"acts in a page, up to 1000; default 100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}
+
+// audit answers with the store's own audit.
+func (s logins) audit(ctx context.Context, c *endpoint.Call, in storeAudit) (*api.Audits, error) {
+	if err := c.View.MayAdminister(); err != nil {
+		return nil, err
+	}
+	size, err := limit(in.Limit, store.DefaultPage, maxRuns)
+	if err != nil {
+		return nil, err
+	}
+	f := stet.AuditFilter{By: in.Who, Verb: in.Verb, About: in.About, Limit: size + 1}
+	bound := binding("audit", in.Who+"\x00"+in.Verb, in.About, c.Who)
+	before, err := bound.open(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if before != "" {
+		number, err := strconv.ParseInt(before, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("cursor: %w", store.ErrBadCursor)
+		}
+		f.Before = store.ItemNo(number)
+	}
+	found, err := stet.AuditOf(s.Engine).List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	page := &api.Audits{Audit: []api.Audit{}}
+	if len(found) > size {
+		found = found[:size]
+		page.Next = bound.seal(strconv.FormatInt(int64(found[size-1].Number), 10))
+	}
+	for i := range found {
+		page.Audit = append(page.Audit, api.StoreAuditOf(&found[i]))
+	}
+	return page, nil
+}
+
+// cutText cuts what an audit says of a query.
+func cutText(text string) string {
+	if len(text) > 250 {
+		return text[:250] + "…"
+	}
+	return text
 }
 
 type oneToken struct {

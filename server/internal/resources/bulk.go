@@ -135,6 +135,10 @@ func (s bulks) act(ctx context.Context, c *endpoint.Call, in bulk) error {
 		return &endpoint.Error{Code: api.CodeBusy, Detail: "the server has as many bulks under way as it may", Wait: 10}
 	}
 	defer s.underWay.Add(-1)
+	act := stet.Act{By: c.Who.Name, Why: t.Reason}
+	if err := stet.AuditOf(s.Engine).Note(ctx, "bulk "+t.Verb, "runs "+cutText(t.Query), act); err != nil {
+		return err
+	}
 	w := &bulkWriter{call: c, control: http.NewResponseController(c.Writer)}
 	f.Limit = bulkAtOnce
 	if t.Newest > 0 {

@@ -30,6 +30,8 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.New(get, "tokens", access.Admin, s.tokens, "the access tokens, without their secrets"),
 		endpoint.New(post, "tokens", access.Admin, s.createToken, "create an access token"),
 		endpoint.New(del, "tokens/{id}", access.Admin, s.revoke, "revoke an access token"),
+		endpoint.New(get, "audit", access.Admin, logins{s}.audit,
+			"what was done to the store and not to a run, newest first"),
 		endpoint.Raw(get, "events", read, endpoint.Events, s.events, "what changes, as server-sent events").IsLong(),
 
 		endpoint.New(get, "runs", read, s.listRuns, "a page of the runs that match, newest first").IsHeavy(),
