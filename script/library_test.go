@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -255,6 +256,54 @@ func TestCheck(t *testing.T) {
 		report, err = e.Check(ctx, stet.CheckQuery{Definition: candidate})
 		if err != nil || report.Replayed != 3 || len(report.Breaks) != 3 {
 			t.Errorf("against a candidate: %+v, %v", report, err)
+		}
+	})
+}
+
+// TestDeploysUnderRuns (S17): versions are deployed at random moments under a thousand runs,
+// which are replayed at each of their waits. None changes its version.
+func TestDeploysUnderRuns(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		current, bound := 0, map[*stet.Run[json.RawMessage]]int{}
+		for i := range 1000 {
+			if i == 0 || random.IntN(20) == 0 {
+				n := 1 + random.IntN(12)
+				current = deploy(ctx, t, e, "s", fmt.Sprintf(`const v = %d;
+					await Task.delay(100 * Math.random());
+					const w = await Task.run("echo", v);
+					await Task.all([Task.delay(100 * Math.random()), Task.run("echo", v, { key: "k" })]);
+					return [v, w, %d]`, n, n))
+			}
+			r := begin(t, ctx, e, "s", stet.ID(fmt.Sprint("run-", i)))
+			if random.IntN(3) == 0 {
+				time.Sleep(time.Duration(random.IntN(20)) * time.Second)
+				env.Settle()
+			}
+			bound[r] = current
+		}
+		numbers := map[int]string{} // what the versions say
+		for r := range bound {
+			out, err := r.Wait(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := stet.ScriptsOf(e).BoundTo(ctx, r.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said [3]int
+			if err := json.Unmarshal(out, &said); err != nil || said[0] != said[1] || said[1] != said[2] {
+				t.Fatalf("run %s, of version %d, has changed: %s, %v", r.ID(), n, out, err)
+			}
+			if before := numbers[n]; before != "" && before != string(out) {
+				t.Fatalf("runs of version %d say %s and %s", n, before, out)
+			}
+			numbers[n] = string(out)
+		}
+		if len(numbers) < 5 {
+			t.Errorf("only %d versions had runs", len(numbers))
 		}
 	})
 }

@@ -57,6 +57,16 @@ var cases = []struct {
 		return (await Task.race({ a, b: Task.delay(5) })).key === "a" }`},
 	{name: "S2 an unknown task throws", want: `"TypeError"`, source: `export default async () => {
 		try { await Task.run("none") } catch (e) { return e.name } }`},
+	{name: "S2 a queue is kept to", want: `true`,
+		options: []stettest.CrashOption{stettest.Queues(map[string]stet.QueueSettings{"line": {Concurrency: 1}})},
+		source: `export default async () => {
+			const begun = Date.now();
+			await Task.all([1, 2, 3].map(n => Task.run("slow", 10, { key: n, queue: "line", priority: n })));
+			return Date.now() - begun >= 30000 }`},
+	{name: "S2 a timeout ends an attempt", want: `["Timeout",2]`, source: `export default async () => {
+		try { await Task.run("slow", 1000, { timeout: 1, attempts: 2 }) } catch (e) { return [e.name, e.attempts] } }`},
+	{name: "S2 an unknown task to undo with throws", want: `"TypeError"`, source: `export default async () => {
+		try { await Task.run("echo", 1, { undo: "none" }) } catch (e) { return e.name } }`},
 	{name: "S3 all in the order given", want: `[2,1,"x"]`,
 		source: `export default () => Task.all([Task.run("slow", 2), Task.run("slow", 1), "x"])`},
 	{name: "S3 all rejects with the first failure", want: `"b: refused"`, source: `export default async () => {
@@ -125,6 +135,26 @@ var cases = []struct {
 		const { token, promise } = Token.create("approval");
 		return [typeof id, await Event.next("other", { within: 1 }).catch(e => e.name),
 			await Task.race([promise, async () => { await Task.delay(1); return typeof token }])] }`},
+	{name: "S9 a token is assigned from outside", want: `["yes","no"]`,
+		options: []stettest.CrashOption{stettest.Driving(func(ctx context.Context, e *stet.Engine, id string) error {
+			token, err := shown(ctx, e, id, "first")
+			if err == nil && token != "" {
+				err = e.Resolve(ctx, token, "yes")
+			}
+			if token, next := shown(ctx, e, id, "second"); next == nil && token != "" {
+				next = e.Reject(ctx, token, errors.New("no"))
+				err = errors.Join(err, next)
+			}
+			if errors.Is(err, stet.ErrAlreadyResolved) {
+				return nil
+			}
+			return err
+		})},
+		source: `export default async () => {
+			const a = Token.create("first"), b = Token.create("second");
+			await Value.set("first", a.token);
+			await Value.set("second", b.token);
+			return [await a.promise, await b.promise.catch(e => e.message)] }`},
 	{name: "S9 continue as new", input: `1`, want: `3`,
 		source: `export default async n => n < 3 ? Run.continueAsNew(n + 1) : n`},
 	{name: "S10 errors", want: `["TaskError","a: refused",2,"string"]`, source: `export default async () => {
@@ -200,5 +230,63 @@ func TestSentences(t *testing.T) {
 				t.Errorf("expected %s, got %s, %v", c.want, out, err)
 			}
 		})
+	}
+}
+
+// shown waits for a value of a run; "": the run has ended.
+func shown(ctx context.Context, e *stet.Engine, id, name string) (string, error) {
+	for {
+		text, ok, err := stet.Value[string](name).Get(ctx, e, id)
+		if ok || err != nil {
+			return text, err
+		}
+		if info, err := e.Runs().Info(ctx, id); err != nil || info.Status.Terminal() {
+			return "", err
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// TestZoneOfTheNode (S13): dates are UTC whatever the node's zone is.
+func TestZoneOfTheNode(t *testing.T) {
+	local := time.Local
+	time.Local = time.FixedZone("far", 9*3600+1800)
+	defer func() { time.Local = local }()
+	w := compile(t, "case", `export default () => {
+		const d = new Date("2026-01-02T23:04:05");
+		d.setHours(1);
+		return [d.toJSON(), d.getDay(), d.getDate(), String(d), new Date(2026, 11, 31, 23).getMonth(),
+			Date.parse("2026-01-02T00:00"), new Date(0).getHours(), new Date().getTimezoneOffset()] }`)
+	out, err := stettest.CrashEverywhere(t, w, json.RawMessage("null"))
+	want := `["2026-01-02T01:04:05.000Z",5,2,"Fri, 02 Jan 2026 01:04:05 GMT",11,1767312000000,0,0]`
+	if err != nil || string(out) != want {
+		t.Errorf("expected %s, got %s, %v", want, out, err)
+	}
+}
+
+// TestUndo (S2): the task that undoes another has its result, newest first.
+func TestUndo(t *testing.T) {
+	var undone []string
+	note := script.Func("note", func(_ context.Context, out string) (any, error) {
+		undone = append(undone, out)
+		return nil, nil
+	})
+	w, err := script.Compile("undo", `async function workflow() {
+		for (const name of ["a", "b"]) await Task.run("echo", name, { key: name, undo: "note" });
+		await Task.run("refuse", "c", { attempts: 1, undo: "note" }) }`, append([]script.Task{note}, tasks...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
+		run, err := w.Start(t.Context(), env.Engine, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Wait(t.Context()); !errors.Is(err, errRefused) && err == nil {
+			t.Errorf("expected a failure, got %v", err)
+		}
+	})
+	if strings.Join(undone, " ") != "b a" {
+		t.Errorf("undone are %v", undone)
 	}
 }
