@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,7 +41,7 @@ func Compile(name, source string, tasks []Task, opts ...stet.DefineOption) (*Wor
 	if err != nil {
 		return nil, err
 	}
-	p := &compiled{name: name, tasks: known, code: program}
+	p := &compiled{name: name, tasks: known, code: program, used: usedIn(source)}
 	return stet.Define(name, p.run, opts...), nil
 }
 
@@ -65,6 +66,31 @@ type compiled struct {
 	code    *goja.Program
 	version int  // to which its runs are bound; 0: to none
 	replay  bool // a task that is not there is never executed
+
+	used map[string]bool // the names of the language that the prelude changes, of those in the code
+}
+
+var word = regexp.MustCompile(`[A-Za-z]+`)
+
+// changed are the names of the language that the prelude changes if a script uses them.
+var changed = func() map[string]bool {
+	names := map[string]bool{}
+	for _, name := range word.FindAllString(preludeSource, -1) {
+		names[name] = true
+	}
+	return names
+}()
+
+// usedIn returns the names of the prelude that code has anywhere, be it in a comment.
+func usedIn(code string) map[string]bool {
+	code, _, _ = strings.Cut(code, "//# sourceMappingURL=")
+	used := map[string]bool{}
+	for _, name := range word.FindAllString(code, -1) {
+		if changed[name] {
+			used[name] = true
+		}
+	}
+	return used
 }
 
 // task returns the task with the name, or nil.

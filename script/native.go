@@ -28,6 +28,7 @@ func (r *run) native() *goja.Object {
 			}
 			return ""
 		}},
+		{"used", r.used},
 		{"step", r.step}, {"delay", r.delay}, {"receive", r.receive}, {"child", r.child}, {"detach", r.detach}, {"set", r.set},
 		{"append", r.append}, {"event", r.event}, {"publish", r.publish}, {"token", r.token},
 		{"scope", r.newScope}, {"within", r.within}, {"cancelScope", r.cancelScope}, {"cancel", r.cancelPromise},

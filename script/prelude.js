@@ -13,19 +13,22 @@
   const list = n => { if (n > maxArray) throw new RangeError("an array may have 1,000,000 elements, not " + n); };
   const Str = String, apply = Reflect.apply, A = Array.prototype, S = Str.prototype;
   const replace = (o, name, f) => Object.defineProperty(o, name, { configurable: true, writable: true, value: f });
+  // What the script does not name is left as it is: most of the time that an interpreter takes to
+  // begin would go into it. A join is called without its name.
+  const used = native.used;
   const guard = (o, name, check) => {
     const f = o[name];
-    if (f === undefined) return;
+    if (f === undefined || !used[name]) return;
     replace(o, name, { [name](...a) { check(this, a); return apply(f, this, a); } }[name]);
   };
   for (const name of ["at", "copyWithin", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex", "flatMap",
     "forEach", "includes", "indexOf", "lastIndexOf", "map", "pop", "reduce", "reduceRight", "reverse", "shift", "slice", "some",
     "sort", "splice", "toReversed", "toSorted", "toSpliced", "unshift", "with"]) {
     const f = A[name];
-    if (f === undefined) continue;
+    if (f === undefined || !used[name]) continue;
     replace(A, name, { [name](...a) { if (this.length > maxArray) list(this.length); return apply(f, this, a); } }[name]);
   }
-  const indexOf = S.indexOf, match = S.match, join = A.join, charAt = S.charAt;
+  const indexOf = S.indexOf, match = S.match, join = A.join;
   const count = (s, what, all) => { // of what is replaced or split at
     if (what instanceof RegExp) {
       if (!what.global && !all) return 1;
@@ -43,7 +46,7 @@
     if (typeof by === "function") return;
     s = Str(s); by = Str(by);
     let one = by.length;
-    for (let i = 0; i < by.length; i++) if (apply(charAt, by, [i]) === "$") one += s.length;
+    for (let i = apply(indexOf, by, ["$"]); i >= 0; i = apply(indexOf, by, ["$", i + 1])) one += s.length;
     if (one * (s.length + 1) > maxText) text(s.length + one * count(s, what, name === "replaceAll"));
   });
   guard(S, "split", (s, [at]) => {
@@ -72,7 +75,7 @@
     try { return f(); } finally { within--; }
   };
   replace(A, "join", { join(sep) { return nested(() => joined(this, sep === undefined ? "," : Str(sep), Str)); } }.join);
-  replace(A, "toLocaleString", { toLocaleString() {
+  if (used.toLocaleString) replace(A, "toLocaleString", { toLocaleString() {
     return nested(() => joined(this, ",", v => Str(v.toLocaleString())));
   } }.toLocaleString);
   guard(Array, "from", (_, [a]) => { if (a && typeof a.length === "number") list(a.length); });
@@ -117,10 +120,12 @@
     return target ? newObject(OldArray, a, target === NewArray ? OldArray : target) : OldArray(...a);
   };
   function NewArray(...a) { return construct(a, new.target); }
-  NewArray.prototype = OldArray.prototype;
-  for (const k of ["from", "of", "isArray"]) NewArray[k] = OldArray[k];
-  Object.defineProperty(NewArray, Symbol.species, { get() { return this; } });
-  Object.defineProperty(OldArray.prototype, "constructor", { value: NewArray, writable: true, configurable: true });
+  if (used.Array) {
+    NewArray.prototype = OldArray.prototype;
+    for (const k of ["from", "of", "isArray"]) NewArray[k] = OldArray[k];
+    Object.defineProperty(NewArray, Symbol.species, { get() { return this; } });
+    Object.defineProperty(OldArray.prototype, "constructor", { value: NewArray, writable: true, configurable: true });
+  }
 
   const OldRegExp = RegExp;
   function NewRegExp(p, f) {
@@ -130,8 +135,10 @@
     if (bad) throw new SyntaxError(bad);
     return new OldRegExp(source, flags);
   }
-  NewRegExp.prototype = OldRegExp.prototype;
-  Object.defineProperty(OldRegExp.prototype, "constructor", { value: NewRegExp, writable: true, configurable: true });
+  if (used.RegExp) {
+    NewRegExp.prototype = OldRegExp.prototype;
+    Object.defineProperty(OldRegExp.prototype, "constructor", { value: NewRegExp, writable: true, configurable: true });
+  }
 
   // Dates are UTC whatever the zone of the node.
   const OldDate = Date;
@@ -143,16 +150,18 @@
       own.getMinutes.call(d), own.getSeconds.call(d), own.getMilliseconds.call(d));
   };
   const own = {}, D = OldDate.prototype;
-  for (const part of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
-    own["get" + part] = D["get" + part];
-    D["get" + part] = D["getUTC" + part];
-    if (part !== "Day") D["set" + part] = D["setUTC" + part];
+  if (used.Date) {
+    for (const part of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
+      own["get" + part] = D["get" + part];
+      D["get" + part] = D["getUTC" + part];
+      if (part !== "Day") D["set" + part] = D["setUTC" + part];
+    }
+    D.getTimezoneOffset = () => 0;
+    D.toString = D.toUTCString;
+    D.toLocaleString = D.toUTCString;
+    D.toDateString = D.toLocaleDateString = function () { return this.toISOString().slice(0, 10); };
+    D.toTimeString = D.toLocaleTimeString = function () { return this.toISOString().slice(11, 19) + " GMT"; };
   }
-  D.getTimezoneOffset = () => 0;
-  D.toString = D.toUTCString;
-  D.toLocaleString = D.toUTCString;
-  D.toDateString = D.toLocaleDateString = function () { return this.toISOString().slice(0, 10); };
-  D.toTimeString = D.toLocaleTimeString = function () { return this.toISOString().slice(11, 19) + " GMT"; };
   function NewDate(...a) {
     if (!new.target) return new OldDate().toString();
     if (a.length === 0) return new OldDate();
@@ -163,11 +172,13 @@
     const v = a[0] instanceof OldDate ? a[0].getTime() : a[0];
     return new OldDate(typeof v === "string" ? local(v) : Number(v));
   }
-  NewDate.prototype = D;
-  NewDate.now = OldDate.now;
-  NewDate.UTC = OldDate.UTC;
-  NewDate.parse = s => local(String(s));
-  Object.defineProperty(D, "constructor", { value: NewDate, writable: true, configurable: true });
+  if (used.Date) {
+    NewDate.prototype = D;
+    NewDate.now = OldDate.now;
+    NewDate.UTC = OldDate.UTC;
+    NewDate.parse = s => local(String(s));
+    Object.defineProperty(D, "constructor", { value: NewDate, writable: true, configurable: true });
+  }
 
   // Combining: each member has a scope, whose operations end when another member wins.
   const members = what => {
@@ -275,6 +286,8 @@
   for (const name of ["eval", "Function", "Proxy", "Intl", "BigInt", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array", "Uint8Array",
     "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array",
     "BigInt64Array", "BigUint64Array", "WeakRef", "FinalizationRegistry"]) delete g[name];
-  g.Array = NewArray; g.RegExp = NewRegExp; g.Date = NewDate;
+  if (used.Array) g.Array = NewArray;
+  if (used.RegExp) g.RegExp = NewRegExp;
+  if (used.Date) g.Date = NewDate;
   return { json };
 })
