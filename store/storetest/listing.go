@@ -94,9 +94,16 @@ func Questions() []Question {
 		{"recently ended", store.Filter{Limit: 1, ByEnded: true, Statuses: []store.Status{
 			store.Succeeded, store.Failed, store.Cancelled}}},
 		{"of a workflow", store.Filter{Limit: 1, Workflows: []string{"workflow-3"}}},
+		Retaken(),
 		{"count all", store.Filter{Most: 20}},
 		{"count what needs attention", store.Filter{Most: 20, Statuses: []store.Status{store.Failed, store.Stalled}}},
 	}
+}
+
+// Retaken is what a node asks whose claim has had no answer: which runs of its shards are claimed. What other groups
+// have claimed is not read.
+func Retaken() Question {
+	return Question{"claimed", store.Filter{Limit: 1, Claimed: []store.Shard{{Group: "another"}}}}
 }
 
 // Ask asks a question once.
