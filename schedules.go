@@ -194,7 +194,30 @@ func (s Schedules) Resume(ctx context.Context, name string, act Act) error {
 // request is ErrRefused. Other errors are those of Pause.
 func (s Schedules) Trigger(ctx context.Context, name string, act Act) (runID string, err error) {
 	answer, err := s.act(ctx, "trigger", name, planner.ItemTrigger, nil, act)
+	if err == nil {
+		arrives(ctx, s.engine, answer.RunID)
+	}
 	return answer.RunID, err
+}
+
+// arrives waits a moment for a run that an entity has started, on a store where that may be on
+// its way to another server. It may begin later, for other reasons.
+func arrives(ctx context.Context, e *Engine, runID string) {
+	if len(store.LanesOf(e.base).Lanes()) == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		if _, there, err := e.inner.Get(ctx, runID); err != nil || there {
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Backfill starts the runs of the instants from from, included, to to, excluded. Those

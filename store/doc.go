@@ -199,21 +199,28 @@
 // # Several servers
 //
 // A store whose slots are on several servers cannot do in one act what concerns slots on
-// more than one. Package store/redis says when it is such a store. There a method is one
+// more than one. Packages store/redis and store/postgres say when it is such a store. There a method is one
 // act for each slot, and the laws hold as follows:
 //
 //   - A turn with all that belongs to its run is one act. Of a batch with an unknown
 //     outcome the turns and commands of some slots may stand; its repeat carries out the
 //     others, and nothing twice (1, 9).
+//
 //   - What a turn sends to another slot is noted in the turn's act and arrives there once,
 //     in the order of sending, mostly before Commit returns. If it arrives later, its
-//     answer is left out (14). The same holds for the answer to a Watch (15).
-//   - Numbers grow within a slot (6), and in everything that one process does. Numbers that
-//     two processes give at the same time in two slots may have any order.
+//     answer is left out, or Posted (14). The same holds for the answer to a Watch (15).
+//
+//   - Numbers grow within a slot (6), and on one server. Those that are given at the same
+//     time, or by several servers, may have any order in two slots; a list of runs is in the
+//     order of their creation all the same.
+//
 //   - Load may exceed its bound by a run of each of several slots.
+//
 //   - Claim takes the first of what it saw of each slot a moment before. A Sweep asks a
 //     parent in another slot before it deletes the child (24). Whether the name ID@N is free
 //     in another slot is asked before a run is replaced.
+//
+//   - Such a store may be [Laned]: then each server can be worked on without the others.
 //
 // All methods are safe for concurrent use.
 package store

@@ -92,8 +92,8 @@ func (b *batches) settle(ctx context.Context, s *Store) error {
 		_, err := t.exec(`WITH n AS MATERIALIZED (
 				SELECT life, settled FROM stet.boots WHERE node=$1 AND boot=$2 AND settled<$3::bigint FOR UPDATE),
 			u AS (UPDATE stet.boots SET settled=$3::bigint FROM n WHERE node=$1 AND boot=$2)
-			DELETE FROM stet.batches x USING n WHERE x.life=n.life AND x.no>=n.settled AND x.no<$3::bigint`,
-			b.last.node, b.last.boot, b.last.no)
+			DELETE FROM stet.batches x USING n WHERE x.life=n.life AND x.no>=n.settled-$5::bigint AND x.no<$4::bigint`,
+			b.last.node, b.last.boot, b.last.no, s.seat.first(b.last.no), b.last.no-s.seat.first(b.last.no))
 		return err
 	})
 }

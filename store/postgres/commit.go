@@ -33,33 +33,39 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 		return store.BatchResult{}, err
 	}
 	defer s.leave()
+	return commit(ctx, s, &b, nil)
+}
+
+// commit writes a batch, with posts if it is that of a store over several databases.
+func commit(ctx context.Context, s *Store, b *store.Batch, posts []post) (store.BatchResult, error) {
 	limited, done := s.committed.watch(ctx, "commit a batch")
 	err := s.batches.begin(limited, s, acknowledged{b.Node, b.Boot, b.No})
 	var result store.BatchResult
 	if err == nil {
-		result, err = s.commitAtOnce(limited, &b)
+		result, err = s.commitAtOnce(limited, b, posts)
 	}
 	if errors.Is(err, errNotAtOnce) {
-		result, err = s.commitTurnByTurn(on(limited, s.commits), &b)
+		result, err = s.commitTurnByTurn(on(limited, s.commits), b, posts)
 	}
 	if err = done(err); err == nil {
 		s.batches.written(ctx, s)
 		s.beats.beat()
 		s.servers.last.Store(&acknowledged{b.Node, b.Boot, b.No})
-		s.hint.notify(storekit.ChangeOf(&b, &result), len(b.Turns)+len(b.Commands))
+		s.hint.notify(storekit.ChangeOf(b, &result), len(b.Turns)+len(b.Commands))
 	}
 	return result, err
 }
 
 // commitAtOnce writes a batch in one statement. errNotAtOnce: it has to be written turn by
 // turn, and nothing is written yet.
-func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
+func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch, posts []post) (store.BatchResult, error) {
 	const act = "commit a batch"
 	var none store.BatchResult
 	last := s.claimed
 	s.claimed = claimedRun{} // until a batch of one is written
 	f := &s.flat
 	defer f.empty()
+	f.seat, f.posts = s.seat, posts
 	if !f.take(b) || s.cfg.turnByTurn {
 		return none, errNotAtOnce
 	}
@@ -136,7 +142,7 @@ func (f *flatBatch) tryWays(ctx context.Context, s *Store, conn *pgx.Conn, at st
 // transaction back, which is then repeated without that turn. If a statement waits for a
 // lock too long, the transaction is repeated with a savepoint for each turn and command,
 // so that only those that wait are left out.
-func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch) (store.BatchResult, error) {
+func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch, posts []post) (store.BatchResult, error) {
 	refused := map[int]string{}
 	alone := false
 	for {
@@ -149,6 +155,10 @@ func (s *Store) commitTurnByTurn(ctx context.Context, b *store.Batch) (store.Bat
 			}
 			var err error
 			result, err = batch.Commit()
+			if err == nil && !c.repeats {
+				written := slices.DeleteFunc(slices.Clone(posts), func(p post) bool { return !p.writes(&result) })
+				err = t.writePosts(written)
+			}
 			return busy(err)
 		})
 		var r *sqlstore.Refusal
@@ -171,12 +181,25 @@ type committing struct {
 	tx  *tx
 	b   *store.Batch
 	now store.Time
+
+	repeats bool // the batch was written before
 }
 
 // LastBatch implements sqlstore.BatchRows. The boot's row is locked from here on: an act
 // that takes a lease of this boot waits.
 func (t *committing) LastBatch() (last int64, verdicts []byte, err error) {
-	return t.tx.lastBatch(t.now, t.b.Node, t.b.Boot)
+	last, verdicts, err = t.tx.lastBatch(t.now, t.b.Node, t.b.Boot)
+	if err == nil && t.tx.s.seat != nil && last > t.b.No && last>>stageBits == t.b.No>>stageBits {
+		// An earlier stage of the same batch: if it was written its row is there.
+		found := false
+		if found, err = t.tx.row(`SELECT x.verdicts FROM stet.boots n, stet.batches x
+			WHERE n.node=$1 AND n.boot=$2 AND x.life=n.life AND x.no=$3`, []any{t.b.Node, t.b.Boot, t.b.No},
+			&verdicts); found {
+			last = t.b.No
+		}
+	}
+	t.repeats = last == t.b.No
+	return last, verdicts, err
 }
 
 // CurrentLeases implements sqlstore.BatchRows.

@@ -73,4 +73,11 @@
 //
 // Behind a pooler in transaction mode, such as PgBouncer, nothing is kept in a
 // session: no prepared statements, no LISTEN. Open notices it by itself.
+//
+// # Several databases
+//
+// [OpenAll] opens one store over several databases, see [Wide]: each has all tables and some of
+// the slots (placement.go). What goes between them goes through the table outbox (posts.go), by
+// package relay. Acts on several are composed of acts on each (widecommit.go, widenodes.go,
+// wideread.go), and an engine works on each for itself (widelane.go).
 package postgres

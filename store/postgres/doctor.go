@@ -104,7 +104,7 @@ func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 				return err
 			}
 			var bad int64
-			_, err := t.row(check.query, nil, &bad)
+			_, err := t.row(strided(check.query, s.seat), nil, &bad)
 			finding := Finding{check.what, err == nil && bad == 0, fmt.Sprintf("%d exceptions", bad)}
 			if err != nil {
 				if _, gone := t.exec("ROLLBACK TO SAVEPOINT a_check"); gone != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -253,6 +254,17 @@ const sequencesText = `SELECT setval(pg_get_serial_sequence('stet.runs', 'run_no
 			pg_sequence_last_value(pg_get_serial_sequence('stet.inbox', 'item_no')::regclass))
 			FROM stet.inbox))`
 
+// strided returns a text about the counts of runs and items of a database.
+func strided(text string, s *seat) string {
+	if s == nil {
+		return text
+	}
+	for _, column := range []string{"run_no", "item_no"} {
+		text = strings.ReplaceAll(text, "max("+column+")", fmt.Sprintf("max(%s)/%d", column, s.stride()))
+	}
+	return text
+}
+
 // behindText reads whether the next number of a run or an item may be taken. A role that may not
 // read sequences does not learn that.
 const behindText = `SELECT q.name, q.highest, q.last FROM (
@@ -268,7 +280,7 @@ const behindText = `SELECT q.name, q.highest, q.last FROM (
 func (t *tx) numbered() error {
 	var table string
 	var highest, last int64
-	behind, err := t.row(behindText, nil, &table, &highest, &last)
+	behind, err := t.row(strided(behindText, t.s.seat), nil, &table, &highest, &last)
 	if err == nil && behind {
 		err = fmt.Errorf("%w: expected the next number of %s.%s to be above %d, found %d, as after logical replication, "+
 			"which copies no sequences: run stet confirm-failover", store.ErrDamaged, t.s.schema, table, highest, last+1)
@@ -294,6 +306,7 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 		return err
 	}
 	const act = "confirm a failover"
+	s.cfg.several = true
 	former := pc.AfterConnect
 	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		if err := former(ctx, c); !errors.Is(err, store.ErrUnavailable) {
@@ -335,7 +348,10 @@ func ConfirmFailover(ctx context.Context, dsn string, opts ...Option) error {
 			confirmedEpochs); err != nil {
 			return err
 		}
-		_, err = t.exec(sequencesText)
+		if err := t.sit(); err != nil {
+			return err
+		}
+		_, err = t.exec(strided(sequencesText, t.s.seat))
 		return err
 	})
 	return errors.Join(s.classify(ctx, act, err), s.Close())

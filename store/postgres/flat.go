@@ -30,6 +30,8 @@ type flatBatch struct {
 	claims   bool            // an item may claim a run
 	ids      map[string]bool // of the runs that commands are for
 	riders   riders
+	seat     *seat                // of the store
+	posts    []post               // for other databases
 	held     map[store.RunNo]bool // runs whose update something unexamined holds back
 
 	params *values // room for the parameters
@@ -90,6 +92,7 @@ func (f *flatBatch) take(b *store.Batch) bool {
 		return false
 	}
 	f.riders.orders(f)
+	f.riders.post(f)
 	for i := range f.starts {
 		st := &f.starts[i]
 		if st.claim = st.claim && b.LeaseOf(st.Shard) != nil; st.claim {

@@ -99,7 +99,9 @@ func (f *flatBatch) holdUnexamined(ctx context.Context, s *Store, conn *pgx.Conn
 		return false, err
 	}
 	known := f.held
+	seat, posts := f.seat, f.posts
 	f.empty()
+	f.seat, f.posts = seat, posts
 	f.held = known
 	for _, run := range held {
 		f.hold(store.RunNo(run))

@@ -57,9 +57,8 @@ type Store struct {
 
 	committed, looked pulse // of commits; of claims
 
-	mu  sync.Mutex
-	now store.Time // of the latest act
-	at  time.Time  // when it was read
+	latest *latest // shared by the databases of a store
+	seat   *seat   // which one of several databases this is; nil: the only one
 
 	texts     sync.Map // statements with the schema's name
 	textCount atomic.Int64
@@ -73,6 +72,7 @@ type config struct {
 	slots      int
 	conns      int32
 	pooled     bool
+	several    bool   // it may be one of the databases of a store over several ones
 	direct     string // the server's own address; "": it is that of the store
 	lossy      bool
 	turnByTurn bool          // every batch is written turn by turn
@@ -174,7 +174,7 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	if err := cfg.check(); err != nil {
 		return nil, nil, err
 	}
-	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, writing: make(chan struct{}, 1),
+	s := &Store{cfg: cfg, schema: cfg.schema, log: cfg.log, latest: &latest{}, writing: make(chan struct{}, 1),
 		waiting: make(chan struct{}, 1)}
 	s.claims.Store(&known{})
 	s.servers.sql, s.servers.log = s.sql, s.log
@@ -338,6 +338,9 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		if s.slots, err = strconv.Atoi(slots); err != nil || s.slots < 1 {
 			return fmt.Errorf("%w: expected a number of slots in %s.meta, found %q", store.ErrDamaged, s.schema, slots)
 		}
+		if err := t.sit(); err != nil {
+			return err
+		}
 		return t.numbered()
 	}); err != nil {
 		return err
@@ -406,20 +409,29 @@ func (s *Store) leave() { <-s.writing }
 
 // times returns the time that the next act is not before, and the time of a test or nil.
 func (s *Store) times() (floor int64, test any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l := s.latest
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if s.cfg.clock != nil {
-		s.now = max(s.now, store.TimeOf(s.cfg.clock()))
-		return int64(s.now), int64(s.now)
+		l.now = max(l.now, store.TimeOf(s.cfg.clock()))
+		return int64(l.now), int64(l.now)
 	}
-	return int64(floorOf(s.now, s.at)), nil
+	return int64(floorOf(l.now, l.at)), nil
+}
+
+// latest is the time of the latest act.
+type latest struct {
+	mu  sync.Mutex
+	now store.Time
+	at  time.Time // when it was read
 }
 
 // observe notes the time of an act.
 func (s *Store) observe(now store.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now > s.now {
-		s.now, s.at = now, time.Now()
+	l := s.latest
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now > l.now {
+		l.now, l.at = now, time.Now()
 	}
 }

@@ -30,6 +30,7 @@ type riders struct {
 	tagged    []tagRow
 	held      []updateRow // updates that are held back
 	sends     bool        // the items ride as well
+	posts     []post      // for other databases
 }
 
 // valueRow is a value that a run shows.
@@ -68,12 +69,12 @@ type tagRow struct {
 func (r *riders) emptied() riders {
 	return riders{values: emptied(r.values), streams: emptied(r.streams), appends: emptied(r.appends),
 		prunes: emptied(r.prunes), answers: emptied(r.answers), continues: emptied(r.continues),
-		queued: emptied(r.queued), tagged: emptied(r.tagged), held: emptied(r.held)}
+		queued: emptied(r.queued), tagged: emptied(r.tagged), held: emptied(r.held), posts: emptied(r.posts)}
 }
 
 func (r *riders) any() bool {
 	return r.sends || len(r.values)+len(r.streams)+len(r.prunes)+len(r.answers)+len(r.continues)+
-		len(r.queued)+len(r.held) > 0
+		len(r.queued)+len(r.held)+len(r.posts) > 0
 }
 
 // turn takes the rarer parts of a turn. It reports false for some that need more care.
@@ -136,12 +137,21 @@ func (r *riders) start(f *flatBatch, turn int64, st *store.Start) {
 		f.addSend(sendRow{turn, &store.Command{RunID: st.ID, Item: &st.Items[i]}, true})
 		r.sends = true
 	}
-	if st.Queue != nil {
+	if st.Queue != nil && !f.seat.elsewhere(&st.Queue.Ask) {
 		ask := st.Queue.Ask
 		ask.Claim = false
 		f.ids[ask.RunID] = true
 		f.addSend(sendRow{turn, &ask, true})
 		r.sends = true
+	}
+}
+
+// post takes the posts of a batch whose turns are all committed or held back.
+func (r *riders) post(f *flatBatch) {
+	for i := range f.posts {
+		if p := &f.posts[i]; p.turn < 0 || !p.update || !f.held[f.b.Turns[p.turn].Run] {
+			r.posts = append(r.posts, *p)
+		}
 	}
 }
 
@@ -336,6 +346,14 @@ func (r *riders) after(f *flatBatch, at stamp) (list []statement) {
 		boolsOf(v, r.held, func(u updateRow) bool { return u.Isolate || u.EndIsolation })
 		bytesOf(v, r.held, func(u updateRow) string { return u.Build })
 		add(stayReady, v)
+	}
+	if len(r.posts) > 0 {
+		targets, shards, bodies := columns(r.posts)
+		v := newValues()
+		v.numbers(targets)
+		v.texts(shards)
+		byteasOf(v, bodies, func(b []byte) []byte { return b })
+		add(postText, v)
 	}
 	if r.sends && len(f.sends) > 0 {
 		list = append(list, f.sendStatement(at))

@@ -27,7 +27,11 @@ type sweepRows struct {
 }
 
 func newSweep(t *tx, now store.Time) *sqlstore.Sweep {
-	return &sqlstore.Sweep{Rows: sweepRows{rows{t}, t}, Now: now}
+	w := &sqlstore.Sweep{Rows: sweepRows{rows{t}, t}, Now: now}
+	if t.s.seat != nil {
+		w.Needed = t.needed
+	}
+	return w
 }
 
 // Each implements sqlstore.SweepRows.
@@ -134,6 +138,11 @@ func (r sweepRows) DeleteItems(nos []int64) (int64, error) {
 // Sweep implements store.Store. It reads first, and writes only if something is to be
 // deleted.
 func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+	return sweepSome(ctx, s, req, req.Bound())
+}
+
+// sweepSome is Sweep of at most so many rows.
+func sweepSome(ctx context.Context, s *Store, req store.SweepRequest, most int) (store.Swept, error) {
 	if err := req.Validate(); err != nil {
 		return store.Swept{}, err
 	}
@@ -163,6 +172,7 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 	defer s.leave()
 	err := s.write(ctx, "sweep", lockLimit, func(t *tx, now store.Time) error {
 		w := newSweep(t, now)
+		w.Most = most
 		err := w.Act(&req)
 		result = w.Result
 		return err

@@ -105,6 +105,13 @@ func (b *Batch) Commit() (store.BatchResult, error) {
 	return result, nil
 }
 
+// Under returns what carries out commands of no batch, which may claim runs of the shards whose
+// leases are current. repeat says that they were carried out before.
+func Under(rows BatchRows, now store.Time, current map[store.Shard]bool, repeat bool) *Commands {
+	b := &Batch{Rows: rows, Now: now, Batch: &store.Batch{}, current: current, repeat: repeat}
+	return b.commands()
+}
+
 func (b *Batch) commands() *Commands { return &Commands{Rows: b.Rows, Now: b.Now, Batch: b} }
 
 // apply carries out a command of the batch.

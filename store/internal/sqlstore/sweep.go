@@ -60,9 +60,13 @@ type Sweep struct {
 	// EntryTables are the tables besides entries that have rows with the key of an entry.
 	// They are deleted with it and not counted.
 	EntryTables []string
+	// Most is how many rows are deleted; 0: store.SweepRows.
+	Most int
 	// RunTables are the tables with rows of a run that are deleted with the run's row and
 	// not counted.
 	RunTables []string
+	// Needed, if not nil, returns which of some runs have a live parent elsewhere that needs them.
+	Needed func(runs []int64) (map[int64]bool, error)
 	// Result is set by Act.
 	Result store.Swept
 
@@ -75,6 +79,9 @@ type Sweep struct {
 // Act deletes at most as many rows as the request allows from the place where an earlier act stopped.
 func (w *Sweep) Act(req *store.SweepRequest) error {
 	w.left, w.Result.Next = req.Bound(), req.From
+	if w.Most > 0 {
+		w.left = min(w.Most, w.left)
+	}
 	if len(req.Runs) > 0 {
 		return w.named(req.Runs)
 	}
@@ -153,6 +160,9 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if err := w.needed(list); err != nil {
+			return false, err
+		}
 		gone, full, err := w.together(list)
 		if err != nil {
 			return false, err
@@ -182,6 +192,24 @@ func (w *Sweep) ended(rules []store.Retention) (bool, error) {
 	}
 	w.Result.Next = store.SweepPlace{Stage: 1, Rule: len(rules)}
 	return true, nil
+}
+
+// needed keeps the runs that a parent elsewhere needs.
+func (w *Sweep) needed(list []endedRun) error {
+	var free []int64
+	for _, r := range list {
+		if r.free {
+			free = append(free, r.no)
+		}
+	}
+	if w.Needed == nil || len(free) == 0 {
+		return nil
+	}
+	kept, err := w.Needed(free)
+	for i := range list {
+		list[i].free = list[i].free && !kept[list[i].no]
+	}
+	return err
 }
 
 const (
@@ -252,6 +280,11 @@ func (w *Sweep) named(nos []store.RunNo) error {
 		}
 		var free bool
 		there, err := w.Rows.Row(namedRun, []any{int64(no)}, &free)
+		if err == nil && there && free {
+			one := []endedRun{{no: int64(no), free: true}}
+			err = w.needed(one)
+			free = one[0].free
+		}
 		switch {
 		case err != nil:
 			return err

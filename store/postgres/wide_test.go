@@ -1,0 +1,168 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/postgres"
+	"github.com/stet-run/stet/store/storetest"
+)
+
+// wideSlots is how many slots the stores of these tests have.
+const wideSlots = 7
+
+// schemasOf returns addresses of so many schemas of one database, which stand for databases.
+func schemasOf(t testing.TB, n int) (dsns, schemas []string) {
+	t.Helper()
+	dsn, schema := servers.SharedPostgres(t)
+	for i := range n {
+		name := fmt.Sprint(schema, "_", i)
+		separator := " " // of keywords and values
+		if strings.Contains(dsn, "://") {
+			separator = "?"
+		}
+		dsns, schemas = append(dsns, dsn+separator+"stet_schema="+name), append(schemas, name)
+	}
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), dsn)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, name := range schemas {
+			if _, err := conn.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+name+" CASCADE"); err != nil {
+				t.Error(err)
+			}
+		}
+		_ = conn.Close(context.Background())
+	})
+	return dsns, schemas
+}
+
+// wideHarness opens handles on a store over several schemas.
+type wideHarness struct {
+	dsns, schemas []string
+	opts          []postgres.Option
+	first         *postgres.Wide
+}
+
+func newWideHarness(t testing.TB, clock func() time.Time, n int, opts ...postgres.Option) *wideHarness {
+	t.Helper()
+	h := &wideHarness{opts: append(opts, postgres.Clock(clock), postgres.AllowLoss(), postgres.Conns(2),
+		postgres.Patient(), postgres.Slots(wideSlots))}
+	h.dsns, h.schemas = schemasOf(t, n)
+	h.first = h.open(t)
+	// The numbers are given in the order of the acts, as the checks compare them with those of
+	// store/memory.
+	for _, table := range [][2]string{{"runs", "run_no"}, {"inbox", "item_no"}} {
+		for _, schema := range h.schemas[1:] {
+			h.exec(t, fmt.Sprintf("ALTER TABLE %s.%s ALTER %s DROP IDENTITY", schema, table[0], table[1]))
+			h.exec(t, fmt.Sprintf("ALTER TABLE %s.%s ALTER %s SET DEFAULT nextval('%s.%s_%s_seq')", schema, table[0],
+				table[1], h.schemas[0], table[0], table[1]))
+		}
+	}
+	return h
+}
+
+func (h *wideHarness) exec(t testing.TB, texts ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), h.dsns[0][:strings.LastIndexAny(h.dsns[0], "? ")])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, text := range texts {
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatal(text, err)
+		}
+	}
+}
+
+func (h *wideHarness) open(t testing.TB) *postgres.Wide {
+	t.Helper()
+	w, err := postgres.OpenAll(t.Context(), h.dsns, h.opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (h *wideHarness) First() store.Store { return h.first }
+
+func (h *wideHarness) Join(t testing.TB) store.Store { return h.open(t) }
+
+// Kill closes the handle: the leases stay.
+func (h *wideHarness) Kill(t testing.TB, s store.Store) bool {
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// Save copies the tables of all databases, and restores them under open handles.
+func (h *wideHarness) Save(t testing.TB) (restore func() store.Store) {
+	conn, err := pgx.Connect(t.Context(), h.dsns[0][:strings.LastIndexAny(h.dsns[0], "? ")])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(sql, err)
+		}
+	}
+	tables := map[string][]string{}
+	for _, schema := range h.schemas {
+		rows, err := conn.Query(t.Context(), "SELECT tablename::text FROM pg_tables WHERE schemaname=$1 ORDER BY 1", schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tables[schema], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			t.Fatal(err)
+		}
+		exec("CREATE SCHEMA " + schema + "_copy")
+		t.Cleanup(func() { _, _ = conn.Exec(context.Background(), "DROP SCHEMA "+schema+"_copy CASCADE") })
+		for _, table := range tables[schema] {
+			exec("CREATE TABLE " + schema + "_copy." + table + " AS TABLE " + schema + "." + table)
+		}
+	}
+	return func() store.Store {
+		exec("BEGIN")
+		exec("SET LOCAL session_replication_role=replica") // the rows have their numbers
+		for schema, names := range tables {
+			for _, table := range names {
+				exec("DELETE FROM " + schema + "." + table)
+				exec("INSERT INTO " + schema + "." + table + " OVERRIDING SYSTEM VALUE SELECT * FROM " + schema + "_copy." + table)
+			}
+		}
+		exec("COMMIT")
+		return h.first
+	}
+}
+
+// TestWideContract checks a store over two databases, and one over three, against the contract
+// and against store/memory.
+func TestWideContract(t *testing.T) {
+	t.Parallel()
+	for n := 2; n <= 3; n++ {
+		t.Run(fmt.Sprint(n, "Databases"), func(t *testing.T) {
+			t.Parallel()
+			storetest.RunPart(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
+				return newWideHarness(t, clock, n, postgres.RestAt(1))
+			}, wideSlots), n-2, 2)
+		})
+	}
+}
