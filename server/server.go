@@ -59,6 +59,10 @@ type Options struct {
 	// Rate bounds the requests per second of one identity. Default 100; stet.None: without
 	// limit.
 	Rate int
+	// OpenPromises lets promises be assigned by whoever has their token, without a credential:
+	// for other services, to which a step gives the token. An address has Rate as one identity
+	// has. A request that brings a credential needs its right all the same.
+	OpenPromises bool
 	// Requested is called when a request has been answered, with its method, the pattern of
 	// its route ("" if it was refused before one was found), the status and the time that it
 	// took. Following is called with 1 when a follower of the stream of events begins, and with

@@ -1,13 +1,16 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // resized is a workflow with a task.
@@ -129,5 +132,58 @@ func TestWorkersAreBoundToNames(t *testing.T) {
 	if _, err := tokens.Create(t.Context(), stet.TokenInfo{Name: "w", Role: string(access.Worker),
 		Named: []string{"task:a"}}, stet.Act{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// T14: with OpenPromises the token of a promise is enough to assign it, and to nothing else.
+func TestOpenPromisesNeedTheirTokenAlone(t *testing.T) {
+	tokens := make(chan string, 2)
+	asks := stet.Define("asks", func(ctx stet.Context, _ int) (int, error) {
+		p, err := stet.NewPromise[int](ctx, "answer")
+		if err != nil {
+			return 0, err
+		}
+		if err := stet.Do(ctx, "tell", func(context.Context) error { tokens <- p.Token(); return nil }); err != nil {
+			return 0, err
+		}
+		return p.Await(ctx)
+	})
+	for _, open := range []bool{false, true} {
+		s := memory.New()
+		e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{asks}, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		w := &world{t: t, engine: e, store: s, stop: func() {}}
+		if w.handler, err = server.New(e, server.Options{Access: []access.Authenticator{server.Func(byName)},
+			Logger: quiet(), Rate: stet.None, OpenPromises: open}); err != nil {
+			t.Fatal(err)
+		}
+		run, err := asks.Start(t.Context(), e, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := api.Resolve{Token: <-tokens, Value: json.RawMessage("7")}
+		if !open {
+			w.refused("", "POST", "promises/resolve", body, "unauthenticated")
+		} else {
+			w.refused("", "POST", "promises/resolve", api.Resolve{Token: "p1.eA.MDph.AAAAAAAAAAAAAAAAAAAAAA"}, "not_found")
+			w.refused("stranger", "POST", "promises/resolve", body, "unauthenticated")
+			w.refused("viewer", "POST", "promises/resolve", body, "forbidden")
+			w.refused("", "GET", "runs", nil, "unauthenticated")
+			w.refused("", "POST", "runs", "{}", "unauthenticated")
+			w.ask("", "POST", "promises/resolve", body, 200, nil)
+			if n, err := run.Wait(t.Context()); n != 7 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+			w.refused("", "POST", "promises/reject", api.Reject{Token: body.Token}, "already_resolved")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }

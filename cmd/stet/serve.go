@@ -28,6 +28,7 @@ type serveFlags struct {
 	agents             mcpFlags
 	people             oidcFlags
 	scripts            bool // the engine runs, and executes scripts
+	promises           bool // their tokens are enough to assign them
 
 	// beside returns what is served beside the API, by path; nil: nothing. listening is
 	// called when the address was printed; nil: nothing is. listens says that it was.
@@ -75,6 +76,8 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
 	cmd.Flags().BoolVar(&f.scripts, "scripts", false, "execute the runs of the store's scripts")
+	cmd.Flags().BoolVar(&f.promises, "open-promises", false,
+		"whoever has the token of a promise may assign it, without an access token")
 	f.agents.add(cmd, "mcp-")
 	f.people.add(cmd)
 	return cmd
@@ -111,7 +114,7 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 		return err
 	}
 	handler, err := server.New(e, server.Options{
-		Access: access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log,
+		Access: access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log, OpenPromises: f.promises,
 	})
 	if err != nil {
 		return err
