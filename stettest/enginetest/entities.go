@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,6 +35,38 @@ func makeQueues(ctx context.Context, e *stet.Engine) error {
 }
 
 var tick = stet.Ref[string, string]("tick")
+
+var twice = stet.Task[int, int]("twice")
+
+// workTwice executes tasks, of whichever runs, until the run has ended. It fails each input that
+// is even once.
+func workTwice(ctx context.Context, e *stet.Engine, id string) error {
+	for {
+		info, err := e.Runs().Info(ctx, id)
+		if err != nil || info.Status.Terminal() {
+			return err
+		}
+		got, err := e.Tasks().Lease(ctx, stet.LeaseRequest{Worker: id, Names: []string{string(twice)}, Max: 2,
+			Wait: 100 * time.Millisecond, For: time.Second, Request: fmt.Sprint(id, " ", time.Now().UnixNano())})
+		if err != nil {
+			return err
+		}
+		for _, task := range got.Tasks {
+			var in int
+			if err := json.Unmarshal(task.Input, &in); err != nil {
+				return err
+			}
+			if in%2 == 0 && task.Attempt == 1 {
+				_, err = e.Tasks().Fail(ctx, task.Lease, stet.TaskFailure{Message: "even"})
+			} else {
+				err = e.Tasks().Complete(ctx, task.Lease, fmt.Append(nil, 2*in))
+			}
+			if err != nil && !errors.Is(err, stet.ErrLeaseGone) && !errors.Is(err, stet.ErrLeaseCancelled) {
+				return err
+			}
+		}
+	}
+}
 
 var entityScenarios = []scenario{
 	{
@@ -102,6 +135,18 @@ var entityScenarios = []scenario{
 				return strings.Join(parts, ""), err
 			})
 		},
+	},
+	{
+		name: "worked", want: "[20 22 24]", prepare: makeQueues,
+		workflows: func(*stet.Engine) []stet.Definition {
+			return define("worked", func(ctx stet.Context, _ string) (string, error) {
+				all, err := stet.Map(ctx, "twice", []int{10, 11, 12}, func(ctx stet.Context, n int) (int, error) {
+					return twice.Run(ctx, n, stet.OnStepQueue(metered), quick)
+				})
+				return fmt.Sprint(all), err
+			})
+		},
+		drive: workTwice,
 	},
 	{
 		name: "scheduled", want: "ticked",
