@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/library"
@@ -67,8 +68,13 @@ type librarian struct {
 
 var _ library.Source = (*librarian)(nil)
 
+// namesWithin bounds a read of the names: Run begins without them if the store hangs.
+const namesWithin = 10 * time.Second
+
 // Names implements library.Source. Names that no workflow can have are left out.
 func (l *librarian) Names(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, namesWithin)
+	defer cancel()
 	names, err := l.library.Names(ctx, l.engine)
 	if err != nil {
 		return nil, err

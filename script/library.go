@@ -23,7 +23,9 @@ var Types string
 type Config struct {
 	// Tasks are what Task.run of every script executes; their names must differ.
 	Tasks []Task
-	// Options are those of the scripts' definitions, as in stet.Define.
+	// Options are those of the scripts' definitions, as in stet.Define. A Retention among them
+	// is not looked at: that of stet.Config counts. DiscardDeadLetters counts where the code of
+	// a run ends it, and not where an operator does.
 	Options []stet.DefineOption
 	// Replay says that the engine only replays runs: a task that is not among Tasks is no
 	// error of a script then, and is never executed.

@@ -40,8 +40,8 @@ var stretches struct {
 var places = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 func beginStretch() {
-	places <- struct{}{}   //stetvet:ignore channel the limit is of this process
-	stretches.gate.RLock() //stetvet:ignore sync the limit is of this process
+	places <- struct{}{} //stetvet:ignore channel the limit is of this process
+	stretches.gate.RLock()
 	stretches.count.Add(1) //stetvet:ignore global the limit is of this process
 }
 
@@ -71,7 +71,7 @@ type watch struct {
 
 func newWatch(interrupt func(why string)) *watch {
 	w := &watch{interrupt: interrupt, ended: make(chan struct{})}
-	w.mu.Lock()                                  //stetvet:ignore sync the timer of this process takes it, no other run
+	w.mu.Lock()
 	w.timer = time.AfterFunc(watchFrom, w.begin) //stetvet:ignore clock the limit is of this process, and stalls
 	w.mu.Unlock()
 	return w

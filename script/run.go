@@ -82,12 +82,18 @@ func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage
 	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
+	//stetvet:ignore channel the limits are of this process, and stall
+	//stetvet:ignore global the limits are of this process, and stall
+	//stetvet:ignore goroutine the limits are of this process, and stall
 	if err := r.enter(func() error { return r.begin(input, &result) }); err != nil {
 		return nil, r.failure(err)
 	}
 	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
+	//stetvet:ignore channel the limits are of this process, and stall
+	//stetvet:ignore global the limits are of this process, and stall
+	//stetvet:ignore goroutine the limits are of this process, and stall
 	return r.drive(result)
 }
 

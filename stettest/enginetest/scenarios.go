@@ -311,6 +311,7 @@ var scenarios = append(entityScenarios, []scenario{
 				if err != nil {
 					return "", err
 				}
+				//stetvet:ignore sync stands for code that is repaired while the run is stalled
 				if _, ok := repaired.Load(stet.RunID(ctx)); !ok {
 					wrong := stet.Go(ctx, "wrong", func(ctx stet.Context) (string, error) { return say(ctx, "b", "wrong") })
 					return "", errors.Join(last.Set(ctx, "wrong"), stet.Stall("look at "+wrong.Name()))
