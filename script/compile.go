@@ -70,7 +70,7 @@ type compiled struct {
 	used map[string]bool // the names of the language that the prelude changes, of those in the code
 }
 
-var word = regexp.MustCompile(`[A-Za-z]+`)
+var word = regexp.MustCompile(`[A-Za-z0-9]+`)
 
 // changed are the names of the language that the prelude changes if a script uses them.
 var changed = func() map[string]bool {

@@ -240,8 +240,9 @@
     lost(list, m, e, bad) { bad(e); },
   });
 
-  const g = globalThis, define = (name, value) =>
-    Object.defineProperty(g, name, { value, writable: false, configurable: false, enumerable: false });
+  const g = globalThis, define = (name, value) => {
+    if (used[name]) Object.defineProperty(g, name, { value, writable: false, configurable: false, enumerable: false });
+  };
   const json = v => { if (v === undefined) return "null"; depth(v); const s = stringify(v); return s === undefined ? "null" : s; };
   const seconds = (s, what) => {
     if (typeof s !== "number" || !(s >= 0) || s > 9e9) throw new RangeError(what + ": expected seconds from 0, found " + s);
@@ -280,12 +281,12 @@
   define("console", Object.freeze({ log: say(0), info: say(0), debug: say(-4), warn: say(4), error: say(8) }));
 
   const none = function () { throw new TypeError("code from text is not allowed in a script"); };
-  for (const f of [function () {}, async function () {}, function* () {}, () => {}, async () => {}]) {
+  if (used.constructor) for (const f of [function () {}, async function () {}, function* () {}]) {
     Object.defineProperty(Object.getPrototypeOf(f), "constructor", { value: none, writable: false, configurable: false });
   }
   for (const name of ["eval", "Function", "Proxy", "Intl", "BigInt", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array", "Uint8Array",
     "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array",
-    "BigInt64Array", "BigUint64Array", "WeakRef", "FinalizationRegistry"]) delete g[name];
+    "BigInt64Array", "BigUint64Array", "WeakRef", "FinalizationRegistry"]) if (used[name]) delete g[name];
   if (used.Array) g.Array = NewArray;
   if (used.RegExp) g.RegExp = NewRegExp;
   if (used.Date) g.Date = NewDate;
