@@ -96,11 +96,12 @@ type QueueInfo struct {
 	Source   QueueSource   // of Declared; zero: not known
 	Override *QueueSource  // who has overridden what is declared by Settings; nil: nobody
 	Paused   bool
-	Waiting  int         // runs, and attempts of steps, that would begin now if they had a permit
-	Delayed  int         // runs that are to begin later
-	Held     int         // permits
-	Granted  int64       // permits since the queue was made
-	Tasks    []TaskCount // that are offered and leased, by name
+	PausedBy *QueueSource // who has paused it, and why; nil: it is not paused, or that is not known
+	Waiting  int          // runs, and attempts of steps, that would begin now if they had a permit
+	Delayed  int          // runs that are to begin later
+	Held     int          // permits
+	Granted  int64        // permits since the queue was made
+	Tasks    []TaskCount  // that are offered and leased, by name
 }
 
 // QueueSource says where settings of a queue come from.
@@ -120,6 +121,10 @@ func queueInfo(name string, s *permit.State) *QueueInfo {
 	info := &QueueInfo{
 		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
 		Tasks: taskCounts(s.Tasks), Settings: settingsOf(&s.Settings), Declared: settingsOf(&d),
+	}
+	if s.PausedBy != nil {
+		source := queueSource(s.PausedBy)
+		info.PausedBy = &source
 	}
 	if l := s.Limits; l != nil && l.Source != nil {
 		info.Source = queueSource(l.Source)
@@ -258,10 +263,17 @@ func (q Queues) Reset(ctx context.Context, name string, act Act) error {
 }
 
 // Pause stops a queue from granting permits until it is resumed. Runs that hold one go
-// on, and runs can be started on it. Errors: ErrNoQueue, ErrInvalid for a bad act,
+// on, and runs can be started on it. The act stands in QueueInfo; that of the first request
+// counts. Errors: ErrNoQueue, ErrInvalid for a bad act,
 // ErrPending, and those of the store.
 func (q Queues) Pause(ctx context.Context, name string, act Act) error {
-	return q.act(ctx, name, permit.Pause, act)
+	if err := act.check(); err != nil {
+		return queueError(name, err)
+	}
+	by := permit.Change{By: cmp.Or(act.By, q.engine.node), Why: act.Why}
+	err := q.engine.manage(ctx, name, permit.Pause, by.Encode())
+	q.engine.logged(ctx, permit.Pause, "queue", name, act, err)
+	return err
 }
 
 // Resume lets a paused queue grant permits again. Errors are those of Pause.

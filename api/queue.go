@@ -60,6 +60,7 @@ type Queue struct {
 	Declared   *Limits `json:"declared,omitempty"` // where they are overridden
 	DeclaredBy *Source `json:"declared_by,omitempty"`
 	Overridden *Source `json:"overridden,omitempty"`
+	PausedBy   *Source `json:"paused_by,omitempty"` // who has paused it, and why
 	// Tasks are how many of each name are offered and leased.
 	Tasks []TaskCount `json:"tasks,omitempty"`
 }
@@ -76,6 +77,7 @@ func QueueOf(q *stet.QueueInfo) *Queue {
 	v := &Queue{
 		Name: q.Name, Limits: LimitsOf(&q.Settings), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting,
 		Delayed: q.Delayed, Granted: q.Granted, DeclaredBy: sourceOf(&q.Source), Overridden: sourceOf(q.Override),
+		PausedBy: sourceOf(q.PausedBy),
 	}
 	for _, c := range q.Tasks {
 		v.Tasks = append(v.Tasks, TaskCount(c))
@@ -102,6 +104,12 @@ func (q *Queue) Info() *stet.QueueInfo {
 	}
 	if q.DeclaredBy != nil {
 		info.Source = *source(q.DeclaredBy)
+	}
+	for _, c := range q.Tasks {
+		info.Tasks = append(info.Tasks, stet.TaskCount(c))
+	}
+	if q.PausedBy != nil {
+		info.PausedBy = source(q.PausedBy)
 	}
 	if q.Overridden != nil {
 		info.Override = source(q.Overridden)

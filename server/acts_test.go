@@ -318,7 +318,7 @@ func FuzzRequests(f *testing.F) {
 func TestGuide(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("STET_TEST_STRICT") == "1" && program != "jq" {
+			if os.Getenv("STET_TEST_STRICT") == "1" {
 				t.Fatal(err)
 			}
 			t.Skipf("expected %s in the PATH, found none", program)

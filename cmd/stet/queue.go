@@ -392,6 +392,9 @@ func (qc queueCommands) showCommand() *cobra.Command {
 				fact("queue", printable(q.Name))
 				if q.Paused {
 					fact("state", "paused: it grants no permits")
+					if q.PausedBy != nil {
+						fact("paused", printable(sourceText(q.PausedBy)))
+					}
 				}
 				fact("limit", limitText(q.Settings.Concurrency))
 				fact("limit per key", limitText(q.Settings.PerKey))

@@ -123,13 +123,15 @@ type State struct {
 	// are to be told that leases of theirs are cancelled, at most 100.
 	Tasks []TaskCount `cbor:"9,keyasint,omitempty"`
 	Told  []string    `cbor:"10,keyasint,omitempty"`
+	// PausedBy says who has paused it, and why; nil: it is not paused, or nobody knows.
+	PausedBy *Source `cbor:"11,keyasint,omitempty"`
 }
 
 // StateValue names the value that holds a queue's State.
 const StateValue = "state"
 
 // The names of the updates by which a queue is managed. Create and Set have a Change as
-// their value, the others none.
+// their value, Pause one of which By and Why count, or none, the others none.
 const (
 	Create = "create"
 	Set    = "set"

@@ -86,6 +86,10 @@ func TestRunDialogs(t *testing.T) {
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
+	for _, id := range []string{"contract-1", "contract-2"} {
+		must[*stet.Run[string]](t)(contract.Start(t.Context(), s.engine, 0, stet.ID(id)))
+		s.until(t, id, store.Suspended)
+	}
 	mark := func(id string, m store.Marks) bool {
 		return must[*stet.RunInfo](t)(s.engine.Runs().Info(t.Context(), id)).Marks&m != 0
 	}
@@ -135,6 +139,32 @@ func TestRunDialogs(t *testing.T) {
 			tb.press(".operation", "Rewind")
 			tb.confirm("Rewind", "Reason", "the parcel came back", "Type", "order-4709")
 		}, "the parcel came back", func(t *testing.T) { s.until(t, "order-4709", store.Succeeded) }},
+		{"start one like it", "order-4709", "", func(tb *tab) {
+			tb.choose(title, "More", "Start one like it")
+			tb.confirm("Start", "ID", "the-copy")
+			tb.untilTrue(`location.hash.startsWith("#/runs/the-copy")`)
+		}, "", func(t *testing.T) { s.until(t, "the-copy", store.Succeeded) }},
+		{"delete", "the-copy", "", func(tb *tab) {
+			tb.choose(title, "More", "Delete")
+			tb.untilTrue(`document.querySelector("dialog[open]").textContent.includes("Deletes 1 run: the-copy")`)
+			tb.confirm("Delete", "Reason", "a try", "Type", "the-copy")
+			tb.untilTrue(`location.hash === "#/runs"`)
+		}, "", func(t *testing.T) {
+			found := must[[]stet.Deletion](t)(s.engine.Runs().Deletions(t.Context()))
+			if len(found) != 1 || found[0].RunID != "the-copy" || found[0].By != "alice" || found[0].Why != "a try" {
+				t.Errorf("deletions: %+v", found)
+			}
+		}},
+		{"resolve", "contract-1", "", func(tb *tab) {
+			tb.press(".waits", "Assign")
+			tb.confirm("Resolve", "Value", `"Ada"`)
+		}, "", func(t *testing.T) { s.until(t, "contract-1", store.Succeeded) }},
+		{"reject", "contract-2", "", func(tb *tab) {
+			tb.press(".waits", "Assign")
+			tb.until("dialog[open]")
+			tb.script(`[...document.querySelectorAll("dialog[open] input[type=radio]")][1].click(); 0`)
+			tb.confirm("Reject", "Text", "not ours")
+		}, "", func(t *testing.T) { s.until(t, "contract-2", store.Failed) }},
 		{"edit", "order-4711", "timeline?at=charge", func(tb *tab) {
 			tb.press(".operation", "Edit")
 			tb.confirm("Edit", "Result", `{"id":"by hand","cents":1,"lines":[]}`, "Reason", "paid in cash", "Type", "order-4711")
@@ -196,6 +226,18 @@ func TestOtherDialogs(t *testing.T) {
 		}
 		return len(found)
 	}
+	letters := func() int {
+		found, _, err := s.engine.DeadLetters().List(t.Context(), store.DeadFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	must[*stet.Run[string]](t)(contract.Start(t.Context(), s.engine, 0, stet.ID("contract-1")))
+	if err := stet.Message[int]("void").Send(t.Context(), s.engine, "contract-1", 1); err != nil {
+		t.Fatal(err)
+	}
+	must[bool](t)(s.engine.Runs().Terminate(t.Context(), "contract-1", stet.Act{}))
 	n := 0
 	for _, row := range []struct {
 		name, page string
@@ -209,7 +251,8 @@ func TestOtherDialogs(t *testing.T) {
 		{"queue pause", "#/queues", func(tb *tab) {
 			tb.press("td", "Pause")
 			tb.confirm("Pause", "Reason", "again")
-		}, func() bool { return queue().Paused }},
+			tb.untilTrue(`document.querySelector("td").textContent.includes("again")`) // who passes by sees why
+		}, func() bool { q := queue(); return q.Paused && q.PausedBy.By == "alice" && q.PausedBy.Why == "again" }},
 		{"queue limits", "#/queues/mail", func(tb *tab) {
 			tb.press(".page", "Limits")
 			tb.confirm("Change", "At once", "7", "Reason", "more room")
@@ -248,9 +291,22 @@ func TestOtherDialogs(t *testing.T) {
 				must[*stet.RunInfo](t)(s.engine.Runs().Info(t.Context(), "order-4712")).Number))
 			return len(items) == 2
 		}},
+		{"letter removal", "#/letters", func(tb *tab) {
+			n = letters()
+			tb.press(".letter", "Remove")
+			tb.confirm("Remove", "Reason", "it is void")
+		}, func() bool { return letters() == n-1 }},
+		{"start", "#/runs", func(tb *tab) {
+			tb.press(".views", "Start a run")
+			tb.confirm("Start", "Workflow", "mail", "Input", `"bob"`, "ID", "mail-by-hand")
+			tb.untilTrue(`location.hash.startsWith("#/runs/mail-by-hand")`)
+		}, func() bool {
+			info, err := s.engine.Runs().Info(t.Context(), "mail-by-hand")
+			return err == nil && info.Workflow == "mail"
+		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			tb := open(t, b, s.url+row.page, ".page button")
+			tb := open(t, b, s.url+row.page, ".page button, .views button")
 			row.click(tb)
 			tb.closed()
 			eventually(t, row.name, row.effect)

@@ -165,6 +165,15 @@ var (
 		return len(done), err
 	})
 
+	// contract waits for a promise.
+	contract = stet.Define("contract", func(ctx stet.Context, _ int) (string, error) {
+		p, err := stet.NewPromise[string](ctx, "signature")
+		if err != nil {
+			return "", err
+		}
+		return p.Await(ctx)
+	})
+
 	jobs    = stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: time.Hour}
 	prices  = stet.Topic[int]{Name: "prices"}
 	watcher = stet.Define("watcher", func(ctx stet.Context, _ int) (int, error) { return prices.Receive(ctx) })
@@ -201,7 +210,7 @@ func newSiteWith(t *testing.T, who access.Authenticator) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	e, err := stet.New(ctx, stet.Config{
 		Store: s, Logger: slog.New(slog.DiscardHandler), Node: "node-1", Build: "1120.3",
-		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher},
+		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract},
 	})
 	if err != nil {
 		t.Fatal(err)

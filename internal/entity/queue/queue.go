@@ -44,6 +44,7 @@ type head struct {
 	Granted  int64            `cbor:"4,keyasint,omitempty"` // permits, ever: the number of the last one
 	Source   *permit.Source   `cbor:"5,keyasint,omitempty"` // of the declared settings
 	Override *permit.Override `cbor:"6,keyasint,omitempty"`
+	PausedBy *permit.Source   `cbor:"7,keyasint,omitempty"`
 }
 
 // limits returns the settings, with where they come from.
@@ -449,7 +450,7 @@ func (q *Rules) state() *permit.State {
 	return &permit.State{
 		Settings: *q.head.settings(), Limits: q.head.limits(), Exists: q.head.Exists, Paused: q.head.Paused,
 		Granted: q.head.Granted, Waiting: q.ready, Delayed: len(q.delayed), Held: len(q.held),
-		Tasks: q.tasks.shown(), Told: q.untold(),
+		Tasks: q.tasks.shown(), Told: q.untold(), PausedBy: q.head.PausedBy,
 	}
 }
 
@@ -473,9 +474,9 @@ func (q *Rules) manage(it *store.Item, now store.Time, w *entity.Writer) []byte 
 		q.head.Override = nil
 		q.obey(now, w)
 	case permit.Pause:
-		q.head.Paused = true
+		q.head.pause(it)
 	case permit.Resume:
-		q.head.Paused = false
+		q.head.Paused, q.head.PausedBy = false, nil
 	case permit.Delete:
 		if n := len(q.waiting) + len(q.held); n > 0 {
 			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end",
@@ -490,6 +491,18 @@ func (q *Rules) manage(it *store.Item, now store.Time, w *entity.Writer) []byte 
 	put(w, headLoc, q.head)
 	q.changed = true
 	return []byte{permit.Yes}
+}
+
+// pause pauses the queue, and keeps who has asked for it first. A request of an earlier
+// version does not say so.
+func (h *head) pause(it *store.Item) {
+	if h.Paused {
+		return
+	}
+	h.Paused = true
+	if c, err := permit.DecodeChange(it.Value); err == nil {
+		h.PausedBy = &permit.Source{By: c.By, Why: c.Why, At: it.Sent}
+	}
 }
 
 // change takes over new settings. It returns why not; "": it has.

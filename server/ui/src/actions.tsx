@@ -70,7 +70,9 @@ export const verbs: Record<Verb, Rule> = {
 export const fitting = (r: Run, list: Verb[]) => list.filter((v) => !verbs[v].fits(r));
 
 /** The buttons of a run's page: what helps most stands first. */
-export function RunActions({ run, onAct, onSend }: { run: Run; onAct: (v: Verb) => void; onSend: () => void }) {
+export function RunActions({ run, onAct, onSend, onMore }: {
+  run: Run; onAct: (v: Verb) => void; onSend: () => void; onMore: (what: "start" | "delete") => void;
+}) {
   if (!may("operate")) return may("call") && !ended(run) ? <button class="button" onClick={onSend}>Send…</button> : null;
   const order: Verb[] = run.status === "stalled" ? ["resume", "retry", "cancel"] : ended(run) ? ["retry"]
     : marked(run, "paused") ? ["resume", "cancel"] : ["pause", "cancel"];
@@ -78,6 +80,8 @@ export function RunActions({ run, onAct, onSend }: { run: Run; onAct: (v: Verb) 
   const rest: Choice[] = (["retry", "resume", "pause", "cancel", "terminate"] as Verb[]).filter((v) => !first.includes(v))
     .map((v) => ({ label: verbs[v].label + "…", danger: !!verbs[v].danger, off: verbs[v].fits(run) || undefined, run: () => onAct(v) }));
   if (!ended(run)) rest.unshift({ label: "Send a message…", run: onSend });
+  rest.push({ label: "Start one like it…", run: () => onMore("start") },
+    { label: "Delete…", danger: true, off: ended(run) ? undefined : "the run has not ended", run: () => onMore("delete") });
   return (
     <div class="buttons">
       {first.map((v, i) => (
@@ -193,7 +197,7 @@ export function Act(p: {
   );
 }
 
-function parses(text: string): boolean {
+export function parses(text: string): boolean {
   try {
     JSON.parse(text);
     return true;

@@ -11,6 +11,7 @@ export interface Question {
   does: ComponentChildren;
   button: string;
   danger?: boolean;
+  typed?: string; // what is to be typed before it is done
   fields?: { name: string; label: string; value?: string; type?: "text" | "number" | "datetime-local" }[];
   act: (reason: string, values: Record<string, string>) => Promise<unknown>;
 }
@@ -18,6 +19,7 @@ export interface Question {
 export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; onDone: () => void }) {
   const [reason, setReason] = useState("");
   const [values, setValues] = useState<Record<string, string>>(Object.fromEntries(q.fields?.map((f) => [f.name, f.value ?? ""]) ?? []));
+  const [typed, setTyped] = useState("");
   const [error, setError] = useState<unknown>(null);
   const [under, setUnder] = useState(false);
   const act = async (e: Event) => {
@@ -40,10 +42,11 @@ export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; 
         {q.fields?.map((f) => <Text key={f.name} label={f.label} type={f.type ?? "text"} value={values[f.name] ?? ""}
           set={(v) => setValues({ ...values, [f.name]: v })} />)}
         <Text label="Reason (kept in the audit)" value={reason} set={setReason} />
+        {q.typed !== undefined && <Text label="Type the ID to go on" hint={q.typed} value={typed} set={setTyped} />}
         {error !== null && <Trouble error={error} />}
         <footer class="buttons end">
           <button type="button" class="button" onClick={onClose}>Do nothing</button>
-          <button class={"button primary" + (q.danger ? " is-danger" : "")} disabled={under || (!!q.danger && !reason.trim())}>{q.button}</button>
+          <button class={"button primary" + (q.danger ? " is-danger" : "")} disabled={under || (!!q.danger && !reason.trim()) || (q.typed !== undefined && typed !== q.typed)}>{q.button}</button>
         </footer>
       </form>
     </Dialog>

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, may, post } from "./api";
+import { del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
 import { Badge, Empty, FailureView, Loading, RunLink, Trouble, useLoad, Value, When } from "./parts";
 import { plural } from "./time";
@@ -32,6 +32,11 @@ export function Letters() {
       for (const n of numbers) await post("deadletters/" + n + "/replay", { reason: reason || undefined, run: v.to || undefined });
     },
   });
+  const remove = (l: Letter): Question => ({
+    title: "Remove letter " + l.number, button: "Remove", danger: true,
+    does: <>The {l.kind} {l.name && <b>{l.name}</b>} to {l.run} is deleted, with its value. Nobody will receive it, and that cannot be taken back.</>,
+    act: (reason) => del("deadletters/" + l.number, { reason }),
+  });
   const toggle = (n: number) => {
     const next = new Set(chosen);
     if (!next.delete(n)) next.add(n);
@@ -53,7 +58,8 @@ export function Letters() {
               {l.reason && <p>{l.reason}</p>}{l.error && <FailureView failure={l.error} open={false} />}
               {l.value !== undefined && <details><summary>value</summary><Value value={l.value} name="value" /></details>}
             </div>
-            {may("operate") && <button class="button" onClick={() => setAsk(replay([l.number]))}>Replay…</button>}
+            {may("operate") && <div class="buttons"><button class="button" onClick={() => setAsk(replay([l.number]))}>Replay…</button>
+              <button class="button is-danger" onClick={() => setAsk(remove(l))}>Remove…</button></div>}
           </li>
         ))}</ul>
       )}

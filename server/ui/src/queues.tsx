@@ -34,6 +34,7 @@ interface Queue extends Limits {
   declared?: Limits;
   declared_by?: Source;
   overridden?: Source;
+  paused_by?: Source;
   tasks?: { name: string; offered: number; leased: number }[];
 }
 
@@ -87,7 +88,7 @@ export function Queues({ name }: { name?: string | undefined }) {
             <button class="button" onClick={() => setAsk(change(one))}>Limits…</button></>}
             <a class="button" href={toRuns("mark=held")}>Runs held by a queue</a></div>
           <Meter q={one} />
-          {one.paused && <div class="note is-warn"><Icon name="paused" /><p>Paused: no permit is given, {one.waiting} {one.waiting === 1 ? "waits" : "wait"}.</p></div>}
+          {one.paused && <div class="note is-warn"><Icon name="paused" /><p>Paused{one.paused_by && <> by <By s={one.paused_by} /></>}. No permit is given, {one.waiting} {one.waiting === 1 ? "waits" : "wait"}.</p></div>}
           <Facts of={[
             ["state", one.paused ? "paused" : "open"], ["limits", limits(one)], ["held", one.held], ["waiting", one.waiting], ["delayed by the rate", one.delayed],
             ["granted so far", one.granted], ["group", one.group], ["released while suspended", one.release_while_suspended ? "yes" : ""],
@@ -99,7 +100,7 @@ export function Queues({ name }: { name?: string | undefined }) {
         <Table label="Queues" head={["Queue", "Limits", "Use", "Held", "Waiting", "Granted", ""]} numbers={[3, 4, 5]}>
           {list.map((q) => (
             <tr key={q.name}>
-              <td><a class="id" href={link(["queues", q.name])}>{q.name}</a>{q.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}</td>
+              <td><a class="id" href={link(["queues", q.name])}>{q.name}</a>{q.paused && <span class="badge is-mark" title={q.paused_by?.why}><Icon name="paused" />paused</span>}{q.paused_by?.why && <span class="dim"> {q.paused_by.why}</span>}</td>
               <td>{limits(q)}{q.overridden && <span class="tag">overridden</span>}</td><td><Meter q={q} /></td>
               <td class="num">{q.held}</td><td class={"num" + (q.waiting ? " strong" : "")}>{q.waiting}</td><td class="num dim">{q.granted.toLocaleString("en")}</td>
               <td class="num">{may("operate") && <button class="button small" onClick={() => setAsk(pause(q))}>{q.paused ? "Resume…" : "Pause…"}</button>}</td>

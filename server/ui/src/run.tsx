@@ -2,9 +2,10 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, get, may, segment } from "./api";
+import { address, get, may, segment, skew } from "./api";
 import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
 import { AuditList } from "./audit";
+import { Assign, Delete, Start } from "./dialogs";
 import { Graph } from "./graph";
 import { Icon } from "./icons";
 import { say, useLive } from "./live";
@@ -86,6 +87,8 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
   const { run, error, entries, version, shape, whole, load } = useRun(id);
   const [act, setAct] = useState<{ verb: Verb; at?: string } | null>(null);
   const [send, setSend] = useState<Wait | true | null>(null);
+  const [assign, setAssign] = useState<Wait | null>(null);
+  const [more, setMore] = useState<"start" | "delete" | null>(null);
   if (!run) return error !== null ? <div class="page"><a href="#/runs">Runs</a><Trouble error={error} retry={load} /></div> : <Loading />;
   const open = (loc: string) => go(toRun(id, tab === "timeline" || tab === "history" || tab === "graph" ? tab : "timeline", loc), true);
   const views: Record<string, () => ComponentChildren> = {
@@ -111,14 +114,14 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
           {run.build && <span class="dim">build {run.build}</span>}
           {!!run.generation && <span class="dim" title="how often it was retried, rewound or edited">generation {run.generation}</span>}
           {!!run.incarnation && <span class="dim" title="how often it has continued as new">incarnation {run.incarnation}</span>}
-          <RunActions run={run} onAct={(verb) => setAct({ verb })} onSend={() => setSend(true)} />
+          <RunActions run={run} onAct={(verb) => setAct({ verb })} onSend={() => setSend(true)} onMore={setMore} />
         </div>
         <Times run={run} entries={entries} shape={shape} />
         <Tags run={run} />
       </header>
       {error !== null && <Trouble error={error} retry={load} />}
       <Stopped run={run} entries={entries} onOpen={(loc) => go(toRun(id, "timeline", loc), true)} />
-      <Waits run={run} onSend={setSend} />
+      <Waits run={run} onSend={setSend} onAssign={setAssign} />
       <nav class="tabs" aria-label="Views of the run">
         {tabs.map(([t, label]) => <a key={t} href={toRun(id, t)} aria-current={t === tab ? "page" : undefined}>{label}</a>)}
       </nav>
@@ -131,6 +134,9 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
         )}
       </div>
       {act && <Act verb={act.verb} runs={[run]} at={act.at} onClose={() => setAct(null)} onDone={load} />}
+      {more === "start" && <Start like={run} onClose={() => setMore(null)} />}
+      {more === "delete" && <Delete run={run} onClose={() => setMore(null)} />}
+      {assign && <Assign run={run} wait={assign} onClose={() => setAssign(null)} onDone={load} />}
       {send && <Send run={run} wait={send === true ? undefined : send} onClose={() => setSend(null)} onDone={load} />}
     </div>
   );
@@ -225,7 +231,7 @@ const answers: Record<string, string> = {
   receive: "Callers and operators may send it", promise: "Whoever has its token assigns it", event: "Whoever publishes to the topic",
 };
 
-function Waits({ run, onSend }: { run: Run; onSend: (w: Wait) => void }) {
+function Waits({ run, onSend, onAssign }: { run: Run; onSend: (w: Wait) => void; onAssign: (w: Wait) => void }) {
   const list = run.waits_for ?? [];
   if (!list.length && !run.queue?.waits && !run.lacks) return null;
   return (
@@ -237,7 +243,8 @@ function Waits({ run, onSend }: { run: Run; onSend: (w: Wait) => void }) {
             Waits for {w.run ? <>{w.kind} <RunLink id={w.run} /></> : w.topic ? <>an event of topic <a href={link(["topics", w.topic])}>{w.topic}</a></>
               : w.queue ? <>a permit of queue <a href={link(["queues", w.queue])}>{w.queue}</a>, for {w.location}</> : <b>{waitText(w)}</b>}
             <span class="dim"> since <When time={w.since} />{w.until && <>, until <When time={w.until} /></>}</span>.
-            {answers[w.kind] && <> {answers[w.kind]}{w.kind === "receive" && may("call") && <> <button class="button small" onClick={() => onSend(w)}>Send…</button></>}.</>}
+            {answers[w.kind] && <> {answers[w.kind]}{w.kind === "receive" && may("call") && <> <button class="button small" onClick={() => onSend(w)}>Send…</button></>}
+              {w.kind === "promise" && may("call") && <> <button class="button small" onClick={() => onAssign(w)}>Assign…</button></>}.</>}
             {!answers[w.kind] && w.until && <span class="dim"> It goes on by itself.</span>}
           </li>
         ))}
@@ -269,7 +276,7 @@ function Operation(p: {
           <p class="bar-line"><StateOf state={e.state} undone={e.undone} /> <span class="dim">{e.kind}</span>
             {!!e.attempts && e.attempts > 1 && <span class="dim">{e.attempts} attempts</span>}</p>
           <EntryActions entry={e} onAct={p.onAct} />
-          {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} /> (attempt {(e.attempts ?? 0) + 1})</span></p>}
+          {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} />{long(e.executing) && <b> for long</b>} (attempt {(e.attempts ?? 0) + 1})</span></p>}
           {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
           {e.error && <FailureView failure={e.error} />}
           {e.state === "done" && <Tries entry={e} />}
@@ -291,6 +298,9 @@ function Operation(p: {
     </section>
   );
 }
+
+/** Whether a body that began then has executed for over 30 s. */
+const long = (since: string) => Date.now() + skew.value - Date.parse(since) >= 30_000;
 
 /** The attempts that failed before the operation succeeded. */
 function Tries({ entry }: { entry: Entry }) {

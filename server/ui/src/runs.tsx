@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, has, may } from "./api";
 import { Act, Bulk, verbs, type Verb } from "./actions";
+import { Start } from "./dialogs";
 import { Icon } from "./icons";
 import { say, useLive } from "./live";
 import { Badge, Empty, Loading, Menu, RunLink, Trouble, When, rowKeys } from "./parts";
@@ -47,6 +48,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
   const [fresh, setFresh] = useState<Run[]>([]);
   const [chosen, setChosen] = useState<Set<string>>(new Set());
   const [act, setAct] = useState<{ verb: Verb; runs: Run[] } | null>(null);
+  const [start, setStart] = useState(false);
   const [bulk, setBulk] = useState<Verb | null>(null);
   const [views, setViews] = useState(ownViews);
   const [more, setMore] = useState(false);
@@ -136,6 +138,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
             setViews(list);
           }}>Forget this view</button>
         ) : !builtIn.some(current) && <button class="button quiet small" onClick={save}><Icon name="plus" />Save as a view</button>}
+        {may("call") && <button class="button small" onClick={() => setStart(true)}><Icon name="plus" />Start a run…</button>}
       </div>
       <Filter query={query} change={change} />
       <div class="counts" role="group" aria-label="Runs by status">
@@ -193,6 +196,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
         setChosen(new Set());
         void load();
       }} />}
+      {start && <Start onClose={() => setStart(false)} />}
       {bulk && <Bulk verb={bulk} query={query} onClose={() => setBulk(null)} onDone={load} />}
     </>
   );
