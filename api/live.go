@@ -7,6 +7,25 @@ type RunEntry struct {
 	Entry *Entry `json:"entry"`
 }
 
+// RunInbox is what a run has not taken, in the stream of events.
+type RunInbox struct {
+	RunID string `json:"run_id"`
+	Inbox
+}
+
+// RunValue is a value that a run shows, in the stream of events.
+type RunValue struct {
+	RunID string `json:"run_id"`
+	NamedValue
+}
+
+// RunItem is an item of a run's stream, in the stream of events.
+type RunItem struct {
+	RunID  string `json:"run_id"`
+	Stream string `json:"stream"`
+	StreamItem
+}
+
 // LivePage is an event page of a stream: the first page of a list of runs that is followed.
 type LivePage struct {
 	Query string `json:"query"`

@@ -246,15 +246,17 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 
 // Subjects say what is followed: at least one of them.
 type Subjects struct {
-	Runs  []string // IDs: events run, entry and reset
+	Runs  []string // IDs: events run, entry, inbox, value and reset
 	Lists []string // filters: event page, with the first page of each
-	Nodes bool     // event nodes
+	// Streams are streams of runs, each the run's ID, a slash and the name: event item.
+	Streams []string
+	Nodes   bool // event nodes
 	// Last is the ID of the last event that was seen: the stream goes on there. "": it begins.
 	Last string
 }
 
 func (s Subjects) query() url.Values {
-	query := url.Values{"run": s.Runs, "runs": s.Lists}
+	query := url.Values{"run": s.Runs, "runs": s.Lists, "stream": s.Streams}
 	if s.Nodes {
 		query.Set("nodes", "true")
 	}

@@ -126,6 +126,69 @@ func TestStreamGoesOnWhereItWasCut(t *testing.T) {
 	}
 }
 
+// TestWhatARunShowsIsFollowed: values, inbox and items of streams come as events. With the ID of
+// any of them each later item comes, and none twice; a viewer gets no values.
+func TestWhatARunShowsIsFollowed(t *testing.T) {
+	w := newWorld(t, true)
+	web := httptest.NewServer(w.handler)
+	defer web.Close()
+	address := web.URL + "/api/v1/events?run=s/1&stream=s/1/all"
+	if _, err := shows.Start(t.Context(), w.engine, 0, stet.ID("s/1")); err != nil {
+		t.Fatal(err)
+	}
+	n := stet.Message[int]("n")
+	send := func(name stet.Message[int], value int) {
+		t.Helper()
+		if err := name.Send(t.Context(), w.engine, "s/1", value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("unheard", 7)
+	for i := range 5 {
+		send(n, i+1)
+	}
+	seen := map[string]bool{}
+	all := func(e event) bool {
+		seen[e.name] = true
+		return e.name == "item" && strings.Contains(e.data, `"position":5`)
+	}
+	before := follow(t, address, "operator", "", func(e event) bool {
+		all(e)
+		return seen["item"] && seen["inbox"] && seen["value"]
+	})
+	before = append(before, follow(t, address, "operator", before[len(before)-1].id, all)...)
+	for i := range before {
+		items := map[int64]bool{}
+		rest := follow(t, address+"&nodes=true", "operator", before[i].id, func(e event) bool {
+			return all(e) || e.name == "nodes"
+		})
+		for _, e := range append(before[:i+1:i+1], rest...) {
+			var item api.RunItem
+			if e.name != "item" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(e.data), &item); err != nil {
+				t.Fatal(err)
+			}
+			if items[item.Position] || item.RunID != "s/1" || item.Stream != "all" {
+				t.Errorf("cut after event %d: %+v comes again", i, item)
+			}
+			items[item.Position] = true
+		}
+		if len(items) != 5 {
+			t.Errorf("cut after event %d: items %v", i, items)
+		}
+	}
+	send(n, 0)
+	seen = map[string]bool{}
+	over := follow(t, address, "viewer", "", func(e event) bool { all(e); return seen["item"] && seen["value"] })
+	for _, e := range over {
+		if (e.name == "value" || e.name == "item") && !strings.Contains(e.data, `"redacted":true`) {
+			t.Errorf("a viewer gets %s", e.data)
+		}
+	}
+}
+
 // TestStreamIsCutAtAnyByte: what a client rebuilds from what it has got whole before the cut,
 // and from the stream that goes on after it, is what a fresh read says, with each entry once.
 func TestStreamIsCutAtAnyByte(t *testing.T) {

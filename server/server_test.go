@@ -59,6 +59,19 @@ var (
 			return "", stet.Permanent(errors.New("secret card declined"))
 		})
 	})
+	// shows appends what it is sent to a stream, and shows how much that is, until it is sent 0.
+	shows = stet.Define("shows", func(ctx stet.Context, _ int) (int, error) {
+		for sum := 0; ; {
+			n, err := stet.Message[int]("n").Receive(ctx)
+			if err != nil || n == 0 {
+				return sum, err
+			}
+			sum += n
+			if err := errors.Join(stet.Stream[int]("all").Append(ctx, n), stet.Value[int]("sum").Set(ctx, sum)); err != nil {
+				return sum, err
+			}
+		}
+	})
 	// late has a step that succeeds at its third attempt.
 	late = stet.Define("late", func(ctx stet.Context, _ string) (string, error) {
 		return stet.Step(ctx, "charge", func(ctx context.Context) (string, error) {
@@ -98,7 +111,7 @@ func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	s := memory.New()
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
-		Store: s, Workflows: []stet.Definition{checkout, order, broken, late, resized}, Logger: quiet(),
+		Store: s, Workflows: []stet.Definition{checkout, order, broken, late, resized, shows}, Logger: quiet(),
 	})
 	if err != nil {
 		t.Fatal(err)

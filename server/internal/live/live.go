@@ -76,11 +76,15 @@ func shared[T any](ctx context.Context, r *Reads, key string, read func(context.
 
 // Subjects are what a follower looks at.
 type Subjects struct {
-	Runs  []string       // IDs
-	Lists []store.Filter // with their limits
-	Names []string       // of the lists, as the follower has written them
-	Nodes bool
+	Runs    []string // IDs
+	Streams []Stream
+	Lists   []store.Filter // with their limits
+	Names   []string       // of the lists, as the follower has written them
+	Nodes   bool
 }
+
+// Stream is a stream of a run.
+type Stream struct{ Run, Name string }
 
 // place is how far a follower knows a run.
 type place struct {
@@ -88,6 +92,13 @@ type place struct {
 	Generation  int   `json:"g"`
 	Number      int64 `json:"n"` // highest completion number
 	Ended       int64 `json:"t"` // when that ended, in microseconds: after a retry another has the number
+	// Items are the positions of the last items that were told, by stream.
+	Items map[string]int64 `json:"s,omitempty"`
+}
+
+// same reports whether two places are of one history.
+func (p place) same(o place) bool {
+	return p.Incarnation == o.Incarnation && p.Generation == o.Generation
 }
 
 // Follower tells what changes of its subjects.
@@ -115,7 +126,10 @@ func (r *Reads) Follow(v *view.View, subjects Subjects, last string) (*Follower,
 	if f.places == nil {
 		f.places = map[string]place{}
 	}
-	maps.DeleteFunc(f.places, func(id string, _ place) bool { return !slices.Contains(subjects.Runs, id) })
+	maps.DeleteFunc(f.places, func(id string, _ place) bool {
+		return !slices.Contains(subjects.Runs, id) &&
+			!slices.ContainsFunc(subjects.Streams, func(s Stream) bool { return s.Run == id })
+	})
 	return f, nil
 }
 
@@ -146,6 +160,11 @@ func (f *Follower) tell(event, subject string, data any) (told bool, err error) 
 func (f *Follower) Round(ctx context.Context) error {
 	for _, id := range f.subjects.Runs {
 		if err := f.run(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, s := range f.subjects.Streams {
+		if err := f.items(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -187,16 +206,95 @@ func (f *Follower) run(ctx context.Context, id string) error {
 	now := known
 	now.Incarnation, now.Generation = info.Incarnation, info.Generation
 	f.places[id] = now
-	if ok && known != now {
+	if ok && !known.same(now) {
 		if err := f.reset(id); err != nil {
 			return err
 		}
 	}
 	changed, err := f.tell("run", id, run)
+	if err == nil && (changed || !info.Status.Terminal()) {
+		err = f.shown(ctx, info)
+	}
 	if err != nil || !changed && info.Status != store.Running {
 		return err
 	}
 	return f.entries(ctx, id)
+}
+
+// shown tells what is in the inbox of a run, and the values that it shows.
+func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
+	inbox, err := shared(ctx, f.reads, "inbox\x00"+info.ID, func(ctx context.Context) ([]store.Item, error) {
+		return f.reads.engine.Store().Inbox(ctx, info.Number)
+	})
+	if err != nil {
+		return err
+	}
+	items := make([]api.Item, len(inbox))
+	for i := range inbox {
+		items[i] = api.ItemOf(&inbox[i])
+	}
+	if key := "inbox\x00" + info.ID; len(items) > 0 || f.told[key] != "" { // an empty one is no news
+		if _, err := f.tell("inbox", info.ID, api.RunInbox{RunID: info.ID, Inbox: api.Inbox{Items: items}}); err != nil {
+			return err
+		}
+	}
+	feeds, err := f.feeds(ctx, info)
+	if err != nil {
+		return err
+	}
+	shown := view.ShowFeeds(f.view, info, feeds)
+	for i := range shown.Values {
+		v := &shown.Values[i]
+		if _, err := f.tell("value", info.ID+"\x00"+v.Name, api.RunValue{RunID: info.ID, NamedValue: *v}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feeds reads what a run shows.
+func (f *Follower) feeds(ctx context.Context, info *stet.RunInfo) ([]store.Feed, error) {
+	return shared(ctx, f.reads, "feeds\x00"+info.ID, func(ctx context.Context) ([]store.Feed, error) {
+		return f.reads.engine.Store().Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Values: true})
+	})
+}
+
+// items tells the items of a stream after the last one that is known, each once.
+func (f *Follower) items(ctx context.Context, s Stream) error {
+	info, err := shared(ctx, f.reads, "run\x00"+s.Run, func(ctx context.Context) (*stet.RunInfo, error) {
+		return f.reads.engine.Runs().Info(ctx, s.Run)
+	})
+	if err != nil {
+		return err
+	}
+	feeds, err := f.feeds(ctx, info)
+	if err != nil {
+		return err
+	}
+	last := int64(0)
+	for i := range feeds {
+		if feeds[i].Stream && feeds[i].Name == s.Name {
+			last = feeds[i].Last
+		}
+	}
+	for f.places[s.Run].Items[s.Name] < last {
+		found, err := f.view.Items(ctx, s.Run, s.Name, f.places[s.Run].Items[s.Name], 0)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, item := range found {
+			p := f.places[s.Run]
+			if p.Items = maps.Clone(p.Items); p.Items == nil {
+				p.Items = map[string]int64{}
+			}
+			p.Items[s.Name] = item.Position
+			f.places[s.Run] = p
+			if err := f.Tell("item", f.cursor(), api.RunItem{RunID: s.Run, Stream: s.Name, StreamItem: item}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // reset tells that what a follower knows of the entries of a run is void: it has continued as

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet/api"
@@ -24,17 +26,25 @@ const (
 )
 
 type follow struct {
-	Run   []string `query:"run" doc:"follow these runs: events run, entry and reset"`
-	Runs  []string `query:"runs" doc:"follow the first page of these filters: event page"`
-	Nodes bool     `query:"nodes" doc:"follow the nodes: event nodes"`
-	Last  string   `header:"Last-Event-ID" doc:"go on after the event with this ID"`
+	Run    []string `query:"run" doc:"follow these runs: events run, entry, inbox, value and reset"`
+	Stream []string `query:"stream" doc:"follow these streams, as ID/NAME: event item"`
+	Runs   []string `query:"runs" doc:"follow the first page of these filters: event page"`
+	Nodes  bool     `query:"nodes" doc:"follow the nodes: event nodes"`
+	Last   string   `header:"Last-Event-ID" doc:"go on after the event with this ID"`
 }
 
 // events streams what changes of some subjects, until the client goes away.
 func (s *Server) events(ctx context.Context, c *endpoint.Call, in follow) error {
 	subjects := live.Subjects{Runs: in.Run, Names: in.Runs, Nodes: in.Nodes}
-	if n := len(in.Run) + len(in.Runs); n > maxSubjects || n == 0 && !in.Nodes {
-		return invalid("expected 1 to %d runs and lists, or nodes, found %d", maxSubjects, n)
+	for _, text := range in.Stream {
+		i := strings.LastIndexByte(text, '/')
+		if i <= 0 || i == len(text)-1 {
+			return invalid("stream: expected ID/NAME, found %.100q", text)
+		}
+		subjects.Streams = append(subjects.Streams, live.Stream{Run: text[:i], Name: text[i+1:]})
+	}
+	if n := len(in.Run) + len(in.Runs) + len(in.Stream); n > maxSubjects || n == 0 && !in.Nodes {
+		return invalid("expected 1 to %d runs, lists and streams, or nodes, found %d", maxSubjects, n)
 	}
 	for _, query := range in.Runs {
 		f, err := s.filter(ctx, c, query)
@@ -48,7 +58,11 @@ func (s *Server) events(ctx context.Context, c *endpoint.Call, in follow) error 
 	if err != nil {
 		return err
 	}
-	for _, id := range in.Run {
+	runs := slices.Clone(in.Run)
+	for _, s := range subjects.Streams {
+		runs = append(runs, s.Run)
+	}
+	for _, id := range runs {
 		if _, err := c.View.Info(ctx, id); err != nil {
 			return err
 		}

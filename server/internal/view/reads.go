@@ -111,6 +111,11 @@ func (v *View) Shown(ctx context.Context, runID string) (*api.Shown, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ShowFeeds(v, info, feeds), nil
+}
+
+// ShowFeeds returns the form of what a run shows, as the identity of v may see it.
+func ShowFeeds(v *View, info *stet.RunInfo, feeds []store.Feed) *api.Shown {
 	shown := &api.Shown{}
 	shown.Values, shown.Streams = api.FeedsOf(feeds)
 	if e, ok := v.editor(info.Workflow, "value"); ok {
@@ -124,7 +129,7 @@ func (v *View) Shown(ctx context.Context, runID string) (*api.Shown, error) {
 	if shown.Streams == nil {
 		shown.Streams = []api.Stream{}
 	}
-	return shown, nil
+	return shown
 }
 
 // Items returns items of a stream of the run.
