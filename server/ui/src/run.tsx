@@ -48,6 +48,7 @@ function useRun(id: string) {
     do {
       const page: EntryPage = await get(path + "/history", { values: "none", limit: pageOf, after, above: above.current || undefined });
       for (const e of page.entries) {
+        if (r.status === "running" && e.kind === "step" && e.state === "open" && !e.attempts && !e.wake) e.executing ??= e.started;
         next.set(e.location, e);
         top = Math.max(top, e.number ?? 0);
       }
@@ -121,7 +122,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
       </header>
       {error !== null && <Trouble error={error} retry={load} />}
       <Stopped run={run} entries={entries} onOpen={(loc) => go(toRun(id, "timeline", loc), true)} />
-      <Waits run={run} onSend={setSend} onAssign={setAssign} />
+      <Waits run={run} entries={entries} onOpen={open} onSend={setSend} onAssign={setAssign} />
       <nav class="tabs" aria-label="Views of the run">
         {tabs.map(([t, label]) => <a key={t} href={toRun(id, t)} aria-current={t === tab ? "page" : undefined}>{label}</a>)}
       </nav>
@@ -231,13 +232,22 @@ const answers: Record<string, string> = {
   receive: "Callers and operators may send it", promise: "Whoever has its token assigns it", event: "Whoever publishes to the topic",
 };
 
-function Waits({ run, onSend, onAssign }: { run: Run; onSend: (w: Wait) => void; onAssign: (w: Wait) => void }) {
+function Waits({ run, entries, onOpen, onSend, onAssign }: {
+  run: Run; entries: Map<string, Entry>; onOpen: (loc: string) => void; onSend: (w: Wait) => void; onAssign: (w: Wait) => void;
+}) {
   const list = run.waits_for ?? [];
-  if (!list.length && !run.queue?.waits && !run.lacks) return null;
+  const bodies = run.status !== "running" ? [] : [...entries.values()].filter((e) => e.executing).sort((a, b) => a.executing!.localeCompare(b.executing!));
+  if (!list.length && !run.queue?.waits && !run.lacks && !bodies.length) return null;
+  if (bodies.length) second.value;
   return (
     <section class="waits" aria-label="What it waits for">
-      <Icon name="suspended" />
+      <Icon name={bodies.length ? "running" : "suspended"} />
       <ul>
+        {bodies.slice(0, 5).map((e) => (
+          <li key={e.location}>Executes <button class="button small id" onClick={() => onOpen(e.location)}>{e.location}</button> since <When time={e.executing} />, for <b>{took(e.executing!)}</b>
+            {long(e.executing!) && <span class="why-bad"> (for long)</span>}.</li>
+        ))}
+        {bodies.length > 5 && <li class="dim">and {bodies.length - 5} more steps</li>}
         {list.map((w) => (
           <li key={w.location + w.kind}>
             Waits for {w.run ? <>{w.kind} <RunLink id={w.run} /></> : w.topic ? <>an event of topic <a href={link(["topics", w.topic])}>{w.topic}</a></>
