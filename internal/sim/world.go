@@ -49,6 +49,7 @@ type node struct {
 	plan.Node
 	machine *box.Machine // nil: it does not live
 	lives   int
+	calm    bool // it was asked to stop when the world was healed
 	fate
 }
 
@@ -182,6 +183,7 @@ func (w *world) begin(n *node) {
 	if err != nil {
 		panic(err)
 	}
+	n.calm = false
 	n.machine = w.Begin(fmt.Sprintf("%s-%d", n.Name, n.lives), "node", string(text))
 	w.of[n.machine.ID] = n
 	if n.Rate > 0 {
@@ -284,7 +286,7 @@ func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
 		return
 	}
 	w.oracle.died(m.Name)
-	if code, _ := m.Dead(); code == 0 && w.healed && !w.plan.Disk {
+	if code, _ := m.Dead(); code == 0 && n.calm && !w.plan.Disk {
 		w.monitor.stopped(m.ID, m.Name, n.LeaseTTL)
 	}
 	// The server's machine sees the end of the connections, at once or much later.
@@ -302,6 +304,7 @@ func (w *world) stop(n *node, later time.Duration) {
 	if _, dead := m.Dead(); dead {
 		return
 	}
+	n.calm = w.healed
 	w.Deliver(box.Message{From: w.client.ID, To: m.ID, Kind: wire.Plan})
 	w.buried(n, m, later)
 	w.After(40*time.Second, m.Kill) // as what supervises processes does
