@@ -169,12 +169,11 @@ func (w *Wide) concerned(f *store.Filter) map[int]bool {
 // cursors are the places of a list in each database: "": its begin, over: its end.
 type cursors []string
 
-const (
-	cursorPrefix = "w"
-	over         = "-"
-)
+// over is the end of a list. The others begin the cursors of a list by numbers, by ends, and of
+// dead letters.
+const over, byNumber, byEnd, ofLetters = "-", "w", "e", "d"
 
-func (c cursors) encode() string {
+func (c cursors) encode(kind string) string {
 	if !slices.ContainsFunc(c, func(at string) bool { return at != over }) {
 		return ""
 	}
@@ -182,21 +181,21 @@ func (c cursors) encode() string {
 	if err != nil {
 		panic(err) // texts
 	}
-	return cursorPrefix + base64.RawURLEncoding.EncodeToString(text)
+	return kind + base64.RawURLEncoding.EncodeToString(text)
 }
 
-func (w *Wide) decodeCursors(text string) (cursors, error) {
+func (w *Wide) decodeCursors(kind, text string) (cursors, error) {
 	c := make(cursors, len(w.databases))
 	if text == "" {
 		return c, nil
 	}
 	var read cursors
-	encoded, _ := strings.CutPrefix(text, cursorPrefix)
+	encoded, _ := strings.CutPrefix(text, kind)
 	data, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err == nil {
 		err = json.Unmarshal(data, &read)
 	}
-	if err != nil || len(read) != len(c) || read.encode() != text {
+	if err != nil || len(read) != len(c) || read.encode(kind) != text {
 		return nil, fmt.Errorf("%w: expected one that a list has returned, found %q", store.ErrBadCursor, text)
 	}
 	return read, nil
@@ -209,10 +208,10 @@ type page[T any] struct {
 }
 
 // merge asks databases for their pages, and returns the first rows of all.
-func merge[T any](ctx context.Context, w *Wide, which map[int]bool, limit int, cursor string,
+func merge[T any](ctx context.Context, w *Wide, which map[int]bool, limit int, kind, cursor string,
 	ask func(s *Store, cursor string) (page[T], error), before func(a, b *T) bool, cursorOf func(*T) string,
 ) (rows []T, next string, err error) {
-	at, err := w.decodeCursors(cursor)
+	at, err := w.decodeCursors(kind, cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -258,7 +257,7 @@ func merge[T any](ctx context.Context, w *Wide, which map[int]bool, limit int, c
 			at[i] = cursorOf(&pages[i].rows[taken[i]-1])
 		}
 	}
-	return rows, at.encode(), nil
+	return rows, at.encode(kind), nil
 }
 
 // List implements store.Store. The newest is the one that was created last; runs of one moment
@@ -270,13 +269,17 @@ func (w *Wide) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
+	kind := byNumber
+	if f.ByEnded {
+		kind = byEnd
+	}
 	ask := func(s *Store, cursor string) (page[store.Run], error) {
 		own := f
 		own.Cursor = cursor
 		p, err := s.List(ctx, own)
 		return page[store.Run]{p.Runs, p.Next}, err
 	}
-	rows, next, err := merge(ctx, w, w.concerned(&f), limit, cursor, ask, func(a, b *store.Run) bool {
+	rows, next, err := merge(ctx, w, w.concerned(&f), limit, kind, cursor, ask, func(a, b *store.Run) bool {
 		if f.ByEnded {
 			return store.PlaceOf(a).Before(store.PlaceOf(b))
 		}
@@ -305,12 +308,13 @@ func (w *Wide) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadP
 			which[ofNo(w.place, no)] = true
 		}
 	}
-	rows, next, err := merge(ctx, w, which, limit, cursor, func(s *Store, cursor string) (page[store.DeadLetter], error) {
+	ask := func(s *Store, at string) (page[store.DeadLetter], error) {
 		own := f
-		own.Cursor = cursor
+		own.Cursor = at
 		p, err := s.DeadLetters(ctx, own)
 		return page[store.DeadLetter]{p.Letters, p.Next}, err
-	}, func(a, b *store.DeadLetter) bool {
+	}
+	rows, next, err := merge(ctx, w, which, limit, ofLetters, cursor, ask, func(a, b *store.DeadLetter) bool {
 		return cmp.Or(cmp.Compare(b.Item.Sent, a.Item.Sent), cmp.Compare(b.Item.No, a.Item.No)) < 0
 	}, func(l *store.DeadLetter) string { return store.EncodeCursor(store.RunNo(l.Item.No)) })
 	return store.DeadPage{Letters: rows, Next: next}, err
@@ -320,7 +324,7 @@ func (w *Wide) DeadLetters(ctx context.Context, f store.DeadFilter) (store.DeadP
 func (w *Wide) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
 	cursor := f.Cursor
 	f.Cursor = ""
-	if _, err := w.decodeCursors(cursor); err != nil {
+	if _, err := w.decodeCursors(byNumber, cursor); err != nil {
 		return nil, err
 	}
 	if _, _, err := f.Bounds(); err != nil {
