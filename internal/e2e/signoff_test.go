@@ -63,8 +63,8 @@ func (m *mumbling) Register(ctx context.Context, n store.Node) (store.Time, erro
 	return now, err
 }
 
-// TestNothingIsRepeatedAfterANodeHasSignedOff: a store forgets the last batch of a boot that has stopped, and would carry
-// it out again. So a node takes itself off the list when it repeats nothing any more.
+// TestNothingIsRepeatedAfterANodeHasSignedOff: a store forgets the last batch of a boot that has stopped, and would
+// carry it out again. So a node takes itself off the list when it repeats nothing any more.
 func TestNothingIsRepeatedAfterANodeHasSignedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Slots(4))
