@@ -28,7 +28,7 @@ func TestSleepSuspendsAndKeepsItsDeadline(t *testing.T) {
 	h.pass(30 * time.Minute)
 	h.crash() // only the remainder is slept
 	h.play()
-	h.pass(30*time.Minute - 1)
+	h.pass(30*time.Minute - time.Microsecond)
 	if h.r.Over() != nil {
 		t.Fatal("the sleep is over early")
 	}
