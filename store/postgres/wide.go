@@ -76,6 +76,9 @@ const maxDatabases = 64
 // waits until they are back. The order of dsns is of no importance, but none may be missing or
 // new. Options are those of Open, for each database; Conns too.
 //
+// It is younger than Open: docs/operations/databases.md says what is proved and what is not. Give it to an
+// engine as it is, without a wrapper that hides its lanes.
+//
 // Errors are those of Open. store.ErrInvalid also if the databases are not those of one store,
 // or one of them has a store of its own.
 func OpenAll(ctx context.Context, dsns []string, opts ...Option) (*Wide, error) {

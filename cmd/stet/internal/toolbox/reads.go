@@ -14,8 +14,6 @@ import (
 
 // The arguments of the tools that read.
 type (
-	none struct{}
-
 	listRuns struct {
 		Query  string `json:"query,omitempty" jsonschema:"filter, as the tool says; empty: all runs"`
 		Limit  int    `json:"limit,omitempty" jsonschema:"runs in the answer, up to 100; default 20"`
