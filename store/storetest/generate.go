@@ -401,10 +401,44 @@ func (g *generator) commit() op {
 			o.Commands[i].Claim = !g.chance(4)
 		}
 	}
+	if g.w.apart {
+		o.askAlone()
+	}
 	if len(o.Turns) > 0 && g.chance(40) {
 		g.spoil(&o.Turns[0])
 	}
 	return o
+}
+
+// askAlone leaves out asks of starts for runs to which the same batch sends something else: what a start asks goes by way
+// of the start's slot, and may come later than what is sent directly.
+func (o *commitOp) askAlone() {
+	commands := [][]store.Command{o.Commands}
+	for i := range o.Turns {
+		commands = append(commands, o.Turns[i].Sends)
+		if u := o.Turns[i].Update; u != nil {
+			commands = append(commands, u.Sends)
+		}
+	}
+	receivers := map[string]bool{}
+	for _, list := range commands {
+		for i := range list {
+			receivers[list[i].RunID] = true
+		}
+	}
+	for _, list := range commands {
+		for i := range list {
+			start := list[i].Start
+			if start == nil || start.Queue == nil {
+				continue
+			}
+			if to := start.Queue.Ask.RunID; receivers[to] {
+				start.Queue = nil
+			} else {
+				receivers[to] = true
+			}
+		}
+	}
 }
 
 // spoil makes a turn one that no owner would send.
