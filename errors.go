@@ -236,7 +236,7 @@ var reserved = map[string]bool{
 	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
 	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
 	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
-	stored.CodeInboxFull: true, stored.CodeStall: true, stored.CodeLost: true,
+	stored.CodeInboxFull: true, stored.CodeStall: true, // not CodeLost: applications have it
 }
 
 // accepts reports whether the code of a worker's failure may stand in a record: one of the

@@ -116,7 +116,7 @@ CREATE UNIQUE INDEX CONCURRENTLY runs_unique ON stet.runs (workflow, seed);
 	if s, err := postgres.Open(t.Context(), dsn, more...); err == nil || !strings.Contains(err.Error(), "9999_more.sql") {
 		t.Fatalf("expected the migration to fail, found %v, %v", s, err)
 	}
-	if is, err := postgres.ReadSchema(t.Context(), dsn, more...); err != nil || is.Store != 1 || is.Latest != 2 {
+	if is, err := postgres.ReadSchema(t.Context(), dsn, more...); err != nil || is.Store != 2 || is.Latest != 3 {
 		t.Fatalf("the schema after it: %+v, %v", is, err)
 	}
 	n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Insert: true, Entries: []store.Entry{done("a")}})

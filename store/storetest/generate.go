@@ -410,8 +410,8 @@ func (g *generator) commit() op {
 	return o
 }
 
-// askAlone leaves out asks of starts for runs to which the same batch sends something else: what a start asks goes by way
-// of the start's slot, and may come later than what is sent directly.
+// askAlone leaves out asks of starts for runs to which the same batch sends something else: what a start asks goes
+// by way of the start's slot, and may come later than what is sent directly.
 func (o *commitOp) askAlone() {
 	commands := [][]store.Command{o.Commands}
 	for i := range o.Turns {
