@@ -153,10 +153,11 @@ func (h *wideHarness) Save(t testing.TB) (restore func() store.Store) {
 	}
 }
 
-// TestWideContract checks a store over two databases against the contract and against store/memory.
+// TestWideContract checks a store over two databases against the contract. It is not compared with store/memory at
+// random: runs that are started together in two databases have numbers in any order, which the comparison does not know.
 func TestWideContract(t *testing.T) {
 	t.Parallel()
-	storetest.RunPart(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
+	storetest.RunCases(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
 		return newWideHarness(t, clock, 2, postgres.RestAt(1))
-	}, wideSlots), 0, 2)
+	}, wideSlots))
 }
