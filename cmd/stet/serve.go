@@ -165,7 +165,9 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = web.Close() // streams that their readers keep open
 		}
-		<-ended // it was shut down
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
 	}
 	if f.scripts {
 		decider.end()

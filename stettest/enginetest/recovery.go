@@ -142,7 +142,12 @@ func recovery(t *testing.T, open Open) {
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(working) }()
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	const due = executing + waiting
 	for {
 		unclean, found, suspects := log.sums()

@@ -70,7 +70,7 @@ type Program struct {
 // process is a program under way.
 type process struct {
 	cmd   *exec.Cmd
-	ended chan error // gets how it has ended; has room for that
+	ended chan exit // gets how it has ended; has room for that
 }
 
 // New returns a program that is neither built nor executed yet.
@@ -129,17 +129,17 @@ func (p *Program) Run(ctx context.Context) error {
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
-		var ended chan error
+		var ended chan exit
 		if p.running != nil {
 			ended = p.running.ended
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-ended:
+		case e := <-ended:
 			p.running = nil
-			p.set(Ended, outcome(err))
-			p.say("the program has ended: %s; it is started again when its sources change", outcome(err))
+			p.set(Ended, outcome(e.err))
+			p.say("the program has ended: %s; it is started again when its sources change", outcome(e.err))
 			continue
 		case <-look.C:
 		}
@@ -203,12 +203,12 @@ func (p *Program) start(name string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	running := &process{cmd, make(chan error, 1)}
+	running := &process{cmd, make(chan exit, 1)}
 	go func() {
 		err := cmd.Wait()
 		out.flush()
 		errOut.flush()
-		running.ended <- err
+		running.ended <- exit{err}
 	}()
 	p.running = running
 	return nil
@@ -244,6 +244,9 @@ func (p *Program) stop() {
 		<-running.ended
 	}
 }
+
+// exit is the end of a program.
+type exit struct{ err error } // of Cmd.Wait
 
 // outcome says how a program has ended.
 func outcome(err error) string {

@@ -87,7 +87,7 @@ func TestASlowStoreIsPaidThrough(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer acks.close()
+		defer func() { _ = acks.close() }() // in a temporary folder
 		c := &client{name: "payer", engine: payer, acks: acks}
 		if there, err := c.open(t.Context(), "account"); err != nil || !there {
 			t.Fatal(there, err)
