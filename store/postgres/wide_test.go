@@ -154,7 +154,8 @@ func (h *wideHarness) Save(t testing.TB) (restore func() store.Store) {
 }
 
 // TestWideContract checks a store over two databases against the contract. It is not compared with store/memory at
-// random: runs that are started together in two databases have numbers in any order, which the comparison does not know.
+// random: runs that are started together in two databases have numbers in any order, which the comparison
+// does not know.
 func TestWideContract(t *testing.T) {
 	t.Parallel()
 	storetest.RunCases(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
