@@ -125,7 +125,7 @@ CREATE UNIQUE INDEX CONCURRENTLY runs_unique ON stet.runs (workflow, seed);
 		t.Fatal(err)
 	}
 	s := open(t, dsn, more...)
-	if d, err := s.Describe(t.Context()); err != nil || d.Schema != 2 {
+	if d, err := s.Describe(t.Context()); err != nil || d.Schema != 3 {
 		t.Errorf("%+v, %v", d.Schema, err)
 	}
 	var valid bool

@@ -117,6 +117,7 @@ func prepareWitness(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	_, err := conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', '4', false),
 		set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false),
+		set_config('tcp_user_timeout', '10000', false), -- if an answer is on its way, keepalives do not count
 		(SELECT set_config(name, '0', false) FROM pg_settings WHERE name='idle_session_timeout')`,
 		pgx.QueryExecModeExec)
 	return err
