@@ -7,6 +7,7 @@ import (
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/entity/deletions"
+	"github.com/stet-run/stet/internal/entity/hooks"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/entity/queue"
 	"github.com/stet-run/stet/internal/entity/scripts"
@@ -32,6 +33,7 @@ func (e *Engine) entityKinds() map[string]engine.MakeRules {
 		acts.Workflow:      acts.New,
 		deletions.Workflow: deletions.New,
 		tokens.Workflow:    tokens.New,
+		hooks.Workflow:     hooks.New,
 		scripts.Workflow:   scripts.New,
 	}
 }

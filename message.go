@@ -121,7 +121,8 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 	if err != nil {
 		return err
 	}
-	return e.send(ctx, runID, string(m), data, opts)
+	_, err = e.send(ctx, runID, string(m), data, opts)
+	return err
 }
 
 // SendFrom sends a message from the code of a workflow to another run. The message is part
@@ -261,23 +262,24 @@ func (k SendKey) check(what, name string) error {
 	return nil
 }
 
-// send puts an encoded message into a run's inbox.
+// send puts an encoded message into a run's inbox. again reports that one with its key is there,
+// or was.
 func (e *Engine) send(
 	ctx context.Context, runID, name string, value []byte, opts []SendOption,
-) (err error) {
+) (again bool, err error) {
 	headers, done := e.observation.send(ctx, SendInfo{RunID: runID, Name: name})
 	if done != nil {
 		defer func() { done(err) }()
 	}
 	item, err := sendItem(ctx, name, value, opts, headers)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = e.put(ctx, runID, item)
 	if errors.Is(err, errDuplicate) {
-		return nil // the first delivery stands
+		return true, nil // the first delivery stands
 	}
-	return err
+	return false, err
 }
 
 func sendItem(

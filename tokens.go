@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/entity/tokens"
-	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -127,45 +126,22 @@ func (t Tokens) Revoke(ctx context.Context, id string, act Act) error {
 // List returns the tokens that were created and not revoked, by their IDs; those that have
 // expired may be among them.
 func (t Tokens) List(ctx context.Context) ([]TokenInfo, error) {
-	run, ok, err := t.engine.inner.Get(ctx, tokens.ID)
-	if err != nil || !ok {
-		return nil, err
+	entries, inbox, err := t.engine.standing(ctx, tokens.ID)
+	var records []tokens.Token
+	if err == nil {
+		records, err = tokens.Read(entries, inbox)
 	}
-	// The inbox first: what is entered meanwhile is then read twice, and not missed. But an
-	// addition that is entered and then revoked in between must not come back: the entries
-	// are read again if an item was there that is gone.
-	for {
-		inbox, err := t.engine.store.Inbox(ctx, run.No)
-		if err != nil {
-			return nil, fmt.Errorf("list tokens: %w", err)
-		}
-		entries, err := t.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
-		if err == nil {
-			err = payload.ReadableEntries(entries)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list tokens: %w", err)
-		}
-		again, err := t.engine.store.Inbox(ctx, run.No)
-		if err != nil {
-			return nil, fmt.Errorf("list tokens: %w", err)
-		}
-		if len(inbox) > 0 && (len(again) == 0 || again[0].No != inbox[0].No) {
-			continue
-		}
-		records, err := tokens.Read(entries, inbox)
-		if err != nil {
-			return nil, fmt.Errorf("list tokens: %w", err)
-		}
-		list := make([]TokenInfo, len(records))
-		for i := range records {
-			r := &records[i]
-			list[i] = TokenInfo{
-				ID: r.ID, Name: r.Name, Role: r.Role, Workflows: r.Workflows, Named: r.Named,
-				Created: r.Created.Time(), Expires: r.Expires.Time(), By: r.By,
-			}
-			copy(list[i].Hash[:], r.Hash)
-		}
-		return list, nil
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
 	}
+	list := make([]TokenInfo, len(records))
+	for i := range records {
+		r := &records[i]
+		list[i] = TokenInfo{
+			ID: r.ID, Name: r.Name, Role: r.Role, Workflows: r.Workflows, Named: r.Named,
+			Created: r.Created.Time(), Expires: r.Expires.Time(), By: r.By,
+		}
+		copy(list[i].Hash[:], r.Hash)
+	}
+	return list, nil
 }

@@ -145,37 +145,46 @@ func (t Topic[T]) settings() (event.Settings, error) {
 // Errors: ErrTopicFull while runs may still want as many events as Cap says; ErrInvalid
 // for the topic's fields or a key; ErrTooLarge, and those of the store.
 func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendOption) (eventID string, err error) {
+	eventID, _, err = t.publish(ctx, e, value, opts)
+	return eventID, err
+}
+
+// publish is Publish. again reports that an event with the key was published before.
+func (t Topic[T]) publish(
+	ctx context.Context, e *Engine, value T, opts []SendOption,
+) (eventID string, again bool, err error) {
 	settings, err := t.settings()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	data, err := e.encodeValue("event of topic "+t.Name, value)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	o, err := sendOptionsOf(ctx, opts, nil)
 	if err == nil {
 		err = o.neverExpires("event of topic", t.Name)
 	}
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	origin := uuid.NewString()
 	id := origin
 	if o.key != nil {
 		if err := o.key.check("event of topic", t.Name); err != nil {
-			return "", err
+			return "", false, err
 		}
 		id = itemID(event.KeyKind, string(*o.key))
 	}
 	if err := e.rooms.Admit(ctx, t.Name, settings); err != nil {
-		return "", err
+		return "", false, err
 	}
 	c := event.Publish(t.Name, id, origin, &event.Publication{Settings: settings, Value: data}, o.stored)
-	if _, err := e.inner.Tell(ctx, c.RunID, *c.Item); err != nil {
-		return "", fmt.Errorf("publish to topic %q: %w", t.Name, err)
+	answer, err := e.inner.Tell(ctx, c.RunID, *c.Item)
+	if err != nil {
+		return "", false, fmt.Errorf("publish to topic %q: %w", t.Name, err)
 	}
-	return event.PublicID(id), nil // of the first one, if the key is known
+	return event.PublicID(id), answer.Outcome == store.Duplicate, nil // of the first one, if the key is known
 }
 
 // Receive waits for an event of the topic and returns its value. The error is

@@ -54,12 +54,13 @@ const (
 	CodeBusy            = "busy"
 	CodeSlow            = "slow"
 	CodeNotReady        = "not_ready"
+	CodePointer         = "pointer"
 )
 
 // errorTable has all codes. The first row whose error an error is counts, so what wraps
 // another stands before it.
 var errorTable = []Error{
-	{"not_found", http.StatusNotFound, "there is no such run, promise, topic, schedule, letter or node",
+	{"not_found", http.StatusNotFound, "there is no such run, promise, topic, schedule, letter, node or hook",
 		stet.ErrNotFound},
 	{"unknown_workflow", http.StatusNotFound, "no node has ever registered a workflow of this name",
 		stet.ErrUnknownWorkflow},
@@ -103,6 +104,7 @@ var errorTable = []Error{
 	{CodeBusy, http.StatusServiceUnavailable, "the server has as many of these under way as it may", nil},
 	{CodeSlow, http.StatusServiceUnavailable, "the store has not answered the query in time", nil},
 	{CodeNotReady, http.StatusServiceUnavailable, "this process does not do what it is there for; its log says why", nil},
+	{CodePointer, http.StatusUnprocessableEntity, "a pointer of the webhook finds nothing in the body", nil},
 	{CodeInternal, http.StatusInternalServerError, "something else; the server's log has it by request_id", nil},
 }
 

@@ -244,6 +244,21 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("tokens", id)})
 }
 
+// Hooks returns the webhooks, without their secrets.
+func (c *Client) Hooks(ctx context.Context) (*api.Hooks, error) {
+	return get[api.Hooks](ctx, c, "hooks", nil)
+}
+
+// SetHook makes a webhook of a name, or replaces the one that there is.
+func (c *Client) SetHook(ctx context.Context, name string, h api.SetHook) error {
+	return c.put(ctx, path("hooks", name), h)
+}
+
+// RemoveHook removes a webhook. stet.ErrNotFound: there is none of the name.
+func (c *Client) RemoveHook(ctx context.Context, name, reason string) error {
+	return c.remove(ctx, path("hooks", name), reason)
+}
+
 // Subjects say what is followed: at least one of them.
 type Subjects struct {
 	Runs  []string // IDs: events run, entry, inbox, value and reset

@@ -143,6 +143,15 @@ func TestLettersNodesTokensByTheClient(t *testing.T) {
 	if tokens, err = c.Tokens(ctx); err != nil || len(tokens.Tokens) != 1 {
 		t.Errorf("%+v, %v", tokens, err)
 	}
+	hook := api.SetHook{Scheme: "hmac", Secrets: []string{"sixteen bytes or more"}, Publish: "jobs"}
+	ok(t, "set a hook", c.SetHook(ctx, "a hook", hook))
+	if hooks, err := c.Hooks(ctx); err != nil || len(hooks.Hooks) != 1 || hooks.Hooks[0].Name != "a hook" {
+		t.Errorf("%+v, %v", hooks, err)
+	}
+	ok(t, "remove a hook", c.RemoveHook(ctx, "a hook", "done"))
+	if err := c.RemoveHook(ctx, "a hook", "twice"); !errors.Is(err, stet.ErrNotFound) {
+		t.Errorf("remove of no hook: %v", err)
+	}
 }
 
 // TestFollow is told of a run until it has ended, and goes on after an event.

@@ -17,6 +17,7 @@ import (
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
+	"github.com/stet-run/stet/server/internal/resources"
 	"github.com/stet-run/stet/server/internal/view"
 )
 
@@ -163,6 +164,9 @@ func callTime(e *endpoint.Endpoint) time.Duration {
 
 // authorize finds out who calls, and refuses an endpoint that the identity has no right to.
 func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
+	if e.Path == resources.HookPath && e.Right == access.Public {
+		return s.bySignature(c)
+	}
 	if e.Right == access.Public {
 		return nil
 	}
@@ -194,6 +198,22 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 func opensByToken(r *http.Request, e *endpoint.Endpoint) bool {
 	return (e.Path == "promises/resolve" || e.Path == "promises/reject") && r.Header.Get("Authorization") == "" &&
 		len(r.Cookies()) == 0 && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0)
+}
+
+// bySignature lets the call of a webhook go on, whose signature the endpoint looks at. It is made
+// in the name of the webhook. An address has the rate of one identity.
+func (s *server) bySignature(c *endpoint.Call) error {
+	if !s.requests.allow("of a webhook from " + addressOf(c.Request)) {
+		return &endpoint.Error{Code: api.CodeRate, Detail: fmt.Sprintf("expected at most %d requests per second",
+			s.options.Rate), Wait: 1}
+	}
+	name, err := api.ParseUnescaped(c.Request.PathValue("name"))
+	c.Who = &access.Identity{Name: "hook:" + name, Role: access.Caller}
+	if err != nil || c.Who.Check() != nil {
+		return &endpoint.Error{Code: "not_found", Detail: "there is no such webhook"}
+	}
+	c.View = view.New(s.engine, c.Who, s.options.Redact)
+	return nil
 }
 
 // byToken lets a call go on whose only credential is the token in its body.

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write openapi.json")
 
 // public are the endpoints that anybody may call: a list that is not derived from the table.
 var public = []string{"GET health/live", "GET health/ready", "GET login", "GET login/provider",
-	"GET login/callback", "POST login", "POST logout"}
+	"GET login/callback", "POST login", "POST logout", "POST hooks/{name}"}
 
 // fill replaces the parameters of a path.
 func fill(path string) string {

@@ -30,7 +30,7 @@ var remoteForms = map[string]bool{
 	"cancel":   true, "terminate": true, "pause": true, "resume": true, "nudge": true, "retry": true, "rewind": true,
 	"edit": true, "fork": true, "rm": true, "mcp": true,
 	"show": true, "tree": true, "watch": true, "tail": true, "publish": true, "topics": true, "deletions": true, "audit": true,
-	"deadletters": true, "schedule": true, "queue": true, "nodes": true, "token": true,
+	"deadletters": true, "schedule": true, "queue": true, "nodes": true, "token": true, "hook": true,
 }
 
 // Why a command needs the store itself.

@@ -109,7 +109,7 @@ func (a *app) commands() []*cobra.Command {
 		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),
 		nodeCommands{a}.command(), sourceCommands{a}.command(),
 		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
-		admin.serveCommand(), admin.tokenCommand(), admin.mcpCommand(),
+		admin.serveCommand(), admin.tokenCommand(), admin.hookCommand(), admin.mcpCommand(),
 		admin.devCommand(), admin.auditCommand(),
 		trial.benchCommand(), trial.tortureCommand(), admin.versionCommand(),
 	}

@@ -51,6 +51,7 @@ type side interface {
 	waiting(ctx context.Context, topic string) ([]store.RunNo, bool, error)
 	events(ctx context.Context, topic string) ([]*api.Event, error)
 	tokens(ctx context.Context) ([]api.Token, error)
+	hooks(ctx context.Context) ([]api.Hook, error)
 }
 
 // aRun is a run as commands print it.
@@ -297,6 +298,15 @@ func (s storeSide) tokens(ctx context.Context) ([]api.Token, error) {
 	return list, err
 }
 
+func (s storeSide) hooks(ctx context.Context) ([]api.Hook, error) {
+	found, err := stet.HooksOf(s.engine).List(ctx)
+	list := make([]api.Hook, len(found))
+	for i := range found {
+		list[i] = api.HookOf(&found[i])
+	}
+	return list, err
+}
+
 // serverSide reads by a server.
 type serverSide struct {
 	app *app
@@ -521,6 +531,14 @@ func (s serverSide) tokens(ctx context.Context) ([]api.Token, error) {
 		return nil, err
 	}
 	return list.Tokens, nil
+}
+
+func (s serverSide) hooks(ctx context.Context) ([]api.Hook, error) {
+	list, err := s.c.Hooks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list.Hooks, nil
 }
 
 // oldestFirst turns a list of the newest first around.

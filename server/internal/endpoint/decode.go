@@ -33,8 +33,12 @@ type Field struct {
 // of an address that another site makes.
 const All = "*"
 
+// RawBody is the name of a body that the endpoint gets as it was sent.
+const RawBody = "raw"
+
 // Fields returns the fields of a request's type, by their tags: path, query and header name
-// a parameter, body is the whole body, without unknown fields unless it is "lenient".
+// a parameter, body is the whole body, without unknown fields unless it is "lenient", and
+// not looked at if it is "raw", which is of type []byte.
 // Fields of embedded structs count as their own.
 func Fields(in reflect.Type) []Field {
 	var fields []Field
@@ -97,7 +101,13 @@ func decode[In any](c *Call) (in In, err error) {
 			}
 		case "body":
 			withBody = true
-			if err := c.body(field.Addr().Interface(), f.Name == "lenient"); err != nil {
+			if f.Name == RawBody {
+				data, err := c.content()
+				if err != nil {
+					return in, err
+				}
+				field.SetBytes(data)
+			} else if err := c.body(field.Addr().Interface(), f.Name == "lenient"); err != nil {
 				return in, err
 			}
 		}
@@ -166,15 +176,9 @@ func set(field reflect.Value, values []string) error {
 // body reads the body as JSON into a pointer. Without a body it leaves it alone. lenient says
 // that fields which it does not know are ignored: later callers may send more.
 func (c *Call) body(into any, lenient bool) error {
-	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, c.MaxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return fmt.Errorf("body: expected at most %d bytes: %w", tooLarge.Limit, stet.ErrTooLarge)
-	}
-	if err != nil {
-		return invalid("body: %v", err)
-	}
-	if len(data) == 0 {
-		return nil
+	data, err := c.content()
+	if err != nil || len(data) == 0 {
+		return err
 	}
 	if media, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type")); err != nil || media != JSON {
 		return &Error{Code: api.CodeMediaType, Detail: fmt.Sprintf("expected Content-Type: application/json, found %.100q",
@@ -190,6 +194,18 @@ func (c *Call) body(into any, lenient bool) error {
 		return fmt.Errorf("body: %w", err)
 	}
 	return nil
+}
+
+// content reads the body, up to the bound.
+func (c *Call) content() ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, c.MaxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, fmt.Errorf("body: expected at most %d bytes: %w", tooLarge.Limit, stet.ErrTooLarge)
+	}
+	if err != nil {
+		return nil, invalid("body: %v", err)
+	}
+	return data, nil
 }
 
 // Unmarshal decodes JSON, one value and nothing after it, and refuses fields that it does

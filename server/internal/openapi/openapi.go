@@ -73,6 +73,10 @@ func (d *document) operation(e *endpoint.Endpoint) object {
 	}
 	parameters := []object{}
 	for _, f := range endpoint.Fields(e.In) {
+		if f.Place == "body" && f.Name == endpoint.RawBody {
+			op["requestBody"] = object{"content": object{"*/*": object{"schema": object{}}}}
+			continue
+		}
 		if f.Place == "body" {
 			op["requestBody"] = object{"content": object{endpoint.JSON: object{"schema": d.schema(f.Type)}}}
 			continue

@@ -14,7 +14,7 @@ func (s *Server) Table() []endpoint.Endpoint {
 		get, put, post, del = "GET", "PUT", "POST", "DELETE"
 		read, call, operate = access.Read, access.Call, access.Operate
 	)
-	return append(tasks{s}.table(), []endpoint.Endpoint{
+	return append(append(tasks{s}.table(), hooks{s}.table()...), []endpoint.Endpoint{
 		endpoint.New(get, "info", read, s.info, "the store, the version, who I am and what I may"),
 		endpoint.New(get, "errors", read, s.errors, "the codes of errors and what they mean"),
 		endpoint.Raw(get, "openapi.json", read, endpoint.JSON, s.openAPI, "this document"),
