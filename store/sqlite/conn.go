@@ -23,6 +23,7 @@ type conn struct {
 	stmts map[string]*sqlite3.Stmt
 	// patience is how long the connection waits for a lock of another.
 	patience time.Duration
+	unsynced bool      // its commits do not wait for the disk
 	begun    time.Time // a read transaction
 	copying  *copying  // a backup under way; nil: none
 }
@@ -40,7 +41,7 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 	if err != nil {
 		return nil, err
 	}
-	out := &conn{Conn: c, stmts: map[string]*sqlite3.Stmt{}, patience: lockWait}
+	out := &conn{Conn: c, stmts: map[string]*sqlite3.Stmt{}, patience: lockWait, unsynced: cfg.normal}
 	var since time.Time
 	err = c.BusyHandler(func(ctx context.Context, count int) bool {
 		if count == 0 {
@@ -72,6 +73,19 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 		return nil, errors.Join(err, out.close())
 	}
 	return out, nil
+}
+
+// sync sets whether the next commits wait for the disk.
+func (c *conn) sync(wait bool) error {
+	level := "NORMAL"
+	if wait {
+		level = "FULL"
+	}
+	if err := c.Exec("PRAGMA synchronous=" + level); err != nil {
+		return err
+	}
+	c.unsynced = !wait
+	return nil
 }
 
 // patiently repeats an act for which SQLite does not call the busy handler, because waiting

@@ -10,6 +10,9 @@
 // the disk keeps what it has synced. With [AllowLoss] a power cut may roll back the
 // last acknowledgements; the death of a process still loses nothing.
 //
+// Renewals of leases and heartbeats say only that a process lives, which a machine without
+// power has lost too: their commits do not wait for the disk.
+//
 // A power cut is tried in the tests on a recording file system, at any change and
 // with any subset of what was not synced; see power_test.go.
 //

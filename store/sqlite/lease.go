@@ -34,7 +34,11 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	err = s.write.do(ctx, "register node "+n.ID, func(c *conn, at store.Time) error {
+	do := s.write.doUnsynced
+	if n.Draining || n.Stopped {
+		do = s.write.do
+	}
+	err = do(ctx, "register node "+n.ID, func(c *conn, at store.Time) error {
 		now = at
 		s.write.cache.forget()
 		if n.Draining && !n.Stopped {
@@ -208,7 +212,7 @@ func (s *Store) Renew(
 	defer s.owner.leave()
 	renewed := make([]store.Acquired, len(leases))
 	var now store.Time
-	err := s.write.do(ctx, "renew leases", func(c *conn, at store.Time) error {
+	err := s.write.doUnsynced(ctx, "renew leases", func(c *conn, at store.Time) error {
 		now = at
 		for i := range leases {
 			row, err := c.lease(leases[i].Shard)

@@ -41,6 +41,16 @@ func record(t *testing.T, rng *rand.Rand, opts ...Option) recorded {
 	run := claim(t, s, held.Lease).Runs[0].Run.No
 	entries, runs := 0, 1
 	for range 40 {
+		switch rng.IntN(4) { // what may be lost with the power lies before, between and after what may not
+		case 0:
+			if _, _, err := s.Renew(t.Context(), []store.Lease{held.Lease}, testTTL); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			if _, err := s.Register(t.Context(), testNode); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if rng.IntN(3) == 0 {
 			apply(t, s, start(fmt.Sprint("more-", runs)))
 			runs++
@@ -196,4 +206,37 @@ func TestPowerCutWithNormalLosesAcknowledgements(t *testing.T) {
 		t.Error("expected synchronous=NORMAL to lose something")
 	}
 	t.Log(lost)
+}
+
+// TestHeartbeatsDoNotWaitForTheDisk: what says that a process lives is not synced, and all else is.
+func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
+	fs, opt := newTestFS(t)
+	fs.keep = true
+	s := open(t, testPath(t), opt)
+	held := acquire(t, s, testNode)
+	apply(t, s, start("run-1"))
+	syncs := func(act func()) (n int) {
+		before := fs.count()
+		act()
+		for _, c := range fs.changes[before:fs.count()] {
+			if c.kind == "sync" {
+				n++
+			}
+		}
+		return n
+	}
+	beat := func() {
+		if _, _, err := s.Renew(t.Context(), []store.Lease{held.Lease}, testTTL); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Register(t.Context(), testNode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := syncs(beat); got != 0 {
+		t.Errorf("expected that a renewal and a heartbeat sync nothing, got %d syncs", got)
+	}
+	if got := syncs(func() { apply(t, s, start("run-2")) }); got == 0 {
+		t.Error("expected that a start after a heartbeat is synced")
+	}
 }

@@ -56,7 +56,9 @@ const (
 // The content of the change is not known.
 //
 // A process writes to the log before others can see its commit. So at the system's notice of a
-// write Changed looks at once, and then after pauses that double.
+// write Changed looks at once, and then after pauses that double. What this process has written
+// itself brings nothing to look for, unless another wrote at the same time and the system made
+// one notice of both: then the pauses grow fourfold.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	path := s.logPath()
 	s.watch.once.Do(func() { s.watch.log = notices(path) })
@@ -108,6 +110,7 @@ func (s *Store) logPath() string {
 type pace struct {
 	noticed bool          // the system gives notice of writes
 	pause   time.Duration // before the next look
+	calm    bool          // the last notice was of a write of this process
 }
 
 // next returns the pause before the next look, after one that has seen this. noticed is whether it
@@ -117,9 +120,11 @@ func (p *pace) next(seen sight, noticed bool) time.Duration {
 	case !p.noticed && seen.idle:
 		p.pause = watchIdle
 	case noticed && seen.own:
-		p.pause = watchOwn
+		p.pause, p.calm = watchOwn, true
 	case !p.noticed || noticed:
-		p.pause = watchBusy
+		p.pause, p.calm = watchBusy, false
+	case p.calm:
+		p.pause = min(4*p.pause, watchNoticed)
 	default:
 		p.pause = min(max(2*p.pause, watchBusy), watchNoticed)
 	}

@@ -24,6 +24,14 @@ func TestPace(t *testing.T) {
 	if got := p.next(sight{own: true}, true); got != watchOwn {
 		t.Errorf("expected a pause of %v after the notice of an own write, got %v", watchOwn, got)
 	}
+	for _, want := range []time.Duration{16, 64, 256, 1000, 1000} {
+		if got := p.next(sight{idle: true}, false); got != want*time.Millisecond {
+			t.Fatalf("expected a pause of %d ms some time after an own write, got %v", want, got)
+		}
+	}
+	if got := p.next(sight{}, true); got != watchBusy {
+		t.Errorf("expected a pause of %v after another notice, got %v", watchBusy, got)
+	}
 	p = pace{}
 	for idle, want := range map[bool]time.Duration{false: watchBusy, true: watchIdle} {
 		if got := p.next(sight{idle: idle}, false); got != want {

@@ -104,6 +104,16 @@ func (w *writer) close() error {
 // do calls fn in a write transaction at the store's time. Waiting for the write
 // lock ends with ctx; from then on the act runs to its end.
 func (w *writer) do(ctx context.Context, act string, fn func(c *conn, now store.Time) error) error {
+	return w.act(ctx, act, true, fn)
+}
+
+// doUnsynced is do for what may be lost with the machine's power, because it says only that a
+// process lives: a commit that does not wait for the disk. The next synced commit covers it.
+func (w *writer) doUnsynced(ctx context.Context, act string, fn func(c *conn, now store.Time) error) error {
+	return w.act(ctx, act, false, fn)
+}
+
+func (w *writer) act(ctx context.Context, act string, synced bool, fn func(c *conn, now store.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -120,7 +130,7 @@ func (w *writer) do(ctx context.Context, act string, fn func(c *conn, now store.
 		w.ended = time.Now()
 		w.busy += w.ended.Sub(begun)
 	}()
-	err := w.begin(ctx)
+	err := w.begin(ctx, synced)
 	if err == nil {
 		err = fn(w.c, w.s.clock.read())
 	}
@@ -131,10 +141,15 @@ func (w *writer) do(ctx context.Context, act string, fn func(c *conn, now store.
 	return classifyWithin(ctx, act, err)
 }
 
-// begin begins a transaction that has the write lock.
-func (w *writer) begin(ctx context.Context) error {
+// begin begins a transaction that has the write lock, and whose commit waits for the disk if synced.
+func (w *writer) begin(ctx context.Context, synced bool) error {
 	if w.c == nil {
 		if err := w.open(ctx); err != nil {
+			return err
+		}
+	}
+	if synced = synced && !w.s.cfg.normal; synced == w.c.unsynced {
+		if err := w.c.sync(synced); err != nil {
 			return err
 		}
 	}
