@@ -60,6 +60,15 @@ type ScriptCode struct {
 	Files []ScriptFile
 }
 
+// ScriptPlace is where a run of a script stands: the line that has begun an operation which is
+// under way.
+type ScriptPlace struct {
+	File     string // as of ScriptCode.Files
+	Line     int    // from 1
+	Column   int    // from 1
+	Location string // of the operation
+}
+
 // MaxScript is the most bytes that the code of a version may have, and what its files may
 // have together. It is also bounded by Config.MaxValue.
 const MaxScript = 512 << 10

@@ -64,8 +64,9 @@ type compiled struct {
 	name    string
 	tasks   map[string]Task
 	code    *goja.Program
-	version int  // to which its runs are bound; 0: to none
-	replay  bool // a task that is not there is never executed
+	version int    // to which its runs are bound; 0: to none
+	replay  bool   // a task that is not there is never executed
+	trace   *trace // of a replay; nil: none
 
 	used map[string]bool // the names of the language that the prelude changes, of those in the code
 }

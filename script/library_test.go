@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/script"
+	"github.com/stet-run/stet/script/bundle"
 	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 )
@@ -304,6 +308,87 @@ func TestDeploysUnderRuns(t *testing.T) {
 		}
 		if len(numbers) < 5 {
 			t.Errorf("only %d versions had runs", len(numbers))
+		}
+	})
+}
+
+// TestPlaces: the lines of the sources at which a run stands are those that have begun what is
+// under way.
+func TestPlaces(t *testing.T) {
+	lib := open(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"order.ts": `import { pack } from "./lib/pack";
+export default async function (lines: string[]) {
+  await Task.run("echo", 1);
+  await Task.run("echo", 2);
+  const late = Task.delay(3600);
+  for (let i = 0; i < 2; i++) {
+    await Task.race([late,
+      () => pack(lines)]);
+  }
+  return "packed";
+}
+`,
+		"lib/pack.ts": `type Lines = string[];
+
+export async function pack(lines: Lines) {
+  return await Task.all(lines.map((line) => Task.run("echo", line, { key: line }).then(() =>
+    Signal.next("checked"))));
+}
+`,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, files, err := bundle.Read(filepath.Join(dir, "order.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stettest.Run(t, stet.Config{Library: lib, MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		source := stet.ScriptCode{Code: code}
+		for _, f := range files {
+			source.Files = append(source.Files, stet.ScriptFile(f))
+		}
+		if _, err := script.Deploy(ctx, e, "order", source, stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := ref("order").Start(ctx, e, json.RawMessage(`["a","b"]`), stet.ID("o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stands := func(want ...string) {
+			t.Helper()
+			places, err := lib.Places(ctx, e, "o")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range places {
+				got = append(got, fmt.Sprintf("%s:%d %s", p.File, p.Line, p.Location))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("it stands at %q, expected %q", got, want)
+			}
+		}
+		env.Settle()
+		stands("order.ts:5 delay/sleep", "lib/pack.ts:5 checked/receive", "lib/pack.ts:5 checked#2/receive")
+		if err := stet.Message[bool]("checked").Send(ctx, e, "o", true); err != nil {
+			t.Fatal(err)
+		}
+		env.Settle()
+		stands("order.ts:5 delay/sleep", "lib/pack.ts:5 checked#2/receive")
+		time.Sleep(time.Hour)
+		want(t, ctx, r, `"packed"`)
+		stands()
+		if _, err := lib.Places(ctx, e, "nobody"); !errors.Is(err, stet.ErrNotFound) {
+			t.Errorf("a run that is not there: %v", err)
 		}
 	})
 }

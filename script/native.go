@@ -46,8 +46,9 @@ type stepOptions struct {
 	Attempts, Priority, Timeout float64
 }
 
-// start begins an operation in a branch of its own, in the scope of the code that calls.
-func (r *run) start(name, key string, do func(stet.Context) (json.RawMessage, error)) *goja.Object {
+// start begins an operation in a branch of its own, in the scope of the code that calls. kind is
+// the name of the operation in that branch; "": that of nobody's interest.
+func (r *run) start(kind, name, key string, do func(stet.Context) (json.RawMessage, error)) *goja.Object {
 	if len(r.pending) >= maxPending {
 		panic(r.vm.NewTypeError("at most %d operations may be under way", maxPending))
 	}
@@ -68,6 +69,9 @@ func (r *run) start(name, key string, do func(stet.Context) (json.RawMessage, er
 		opts = append(opts, stet.Key(key))
 	}
 	o := &operation{future: stet.Go(ctx, name, do, opts...), promise: promise, resolve: resolve, reject: reject}
+	if r.trace != nil {
+		r.trace.began(r.vm, o, kind, name, key)
+	}
 	r.pending[o.future] = o
 	r.promises[promise] = o
 	r.order = r.pruned(append(r.order, o))
@@ -108,7 +112,7 @@ func (r *run) step(name, input string, o stepOptions) *goja.Object {
 			return err
 		}))
 	}
-	return r.start(name, o.Key, func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("step", name, o.Key, func(ctx stet.Context) (json.RawMessage, error) {
 		return stet.Step(ctx, "step", func(ctx context.Context) (json.RawMessage, error) {
 			return task(ctx, json.RawMessage(input))
 		}, opts...)
@@ -118,7 +122,7 @@ func (r *run) step(name, input string, o stepOptions) *goja.Object {
 // delay fixes its deadline at the call.
 func (r *run) delay(seconds float64) *goja.Object {
 	until := stet.Now(r.ctx).Add(time.Duration(seconds * float64(time.Second)))
-	return r.start("delay", "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("sleep", "delay", "", func(ctx stet.Context) (json.RawMessage, error) {
 		return nil, stet.SleepUntil(ctx, "sleep", until)
 	})
 }
@@ -128,20 +132,20 @@ func (r *run) receive(name string, within float64) *goja.Object {
 	if within >= 0 {
 		opts = append(opts, stet.Within(time.Duration(within*float64(time.Second))))
 	}
-	return r.start(name, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("receive", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		return stet.Message[json.RawMessage](name).Receive(ctx, opts...)
 	})
 }
 
 func (r *run) child(name, input string) *goja.Object {
-	return r.start(name, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("child", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		child := stet.Ref[json.RawMessage, json.RawMessage](name)
 		return child.Call(ctx, json.RawMessage(input), stet.Named("child"))
 	})
 }
 
 func (r *run) detach(name, input string) *goja.Object {
-	return r.start(name, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("child", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		child := stet.Ref[json.RawMessage, json.RawMessage](name)
 		id, err := child.Detach(ctx, json.RawMessage(input), stet.Named("child"))
 		if err != nil {
@@ -206,13 +210,13 @@ func (r *run) continueAsNew(input string) *goja.Object {
 }
 
 func (r *run) set(name, value string) *goja.Object {
-	return r.start(name, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		return nil, stet.Value[json.RawMessage](name).Set(ctx, json.RawMessage(value))
 	})
 }
 
 func (r *run) append(name, item string) *goja.Object {
-	return r.start(name, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		return nil, stet.Stream[json.RawMessage](name).Append(ctx, json.RawMessage(item))
 	})
 }
@@ -222,13 +226,13 @@ func (r *run) event(topic string, within float64) *goja.Object {
 	if within >= 0 {
 		opts = append(opts, stet.Within(time.Duration(within*float64(time.Second))))
 	}
-	return r.start(topic, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("receive", topic, "", func(ctx stet.Context) (json.RawMessage, error) {
 		return stet.Topic[json.RawMessage]{Name: topic}.Receive(ctx, opts...)
 	})
 }
 
 func (r *run) publish(topic, value string) *goja.Object {
-	return r.start(topic, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.start("", topic, "", func(ctx stet.Context) (json.RawMessage, error) {
 		id, err := stet.Publish(ctx, stet.Topic[json.RawMessage]{Name: topic}, json.RawMessage(value))
 		if err != nil {
 			return nil, err
@@ -256,7 +260,7 @@ func (r *run) token(name string) *goja.Object {
 		value any
 	}{
 		{"token", p.Token()},
-		{"promise", r.start("await "+name, "", func(ctx stet.Context) (json.RawMessage, error) { return p.Await(ctx) })},
+		{"promise", r.start("", "await "+name, "", func(ctx stet.Context) (json.RawMessage, error) { return p.Await(ctx) })},
 	} {
 		if err := out.Set(f.name, f.value); err != nil {
 			panic(err)

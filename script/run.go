@@ -23,7 +23,10 @@ const (
 //go:embed prelude.js
 var preludeSource string
 
-var prelude = goja.MustCompile("stet", preludeSource, true)
+// preludeName is the file of the prelude in positions.
+const preludeName = "stet"
+
+var prelude = goja.MustCompile(preludeName, preludeSource, true)
 
 // run is one activation of a run: an interpreter, which the run's own branch alone enters.
 type run struct {
@@ -203,6 +206,9 @@ func (r *run) settle(f *stet.Future[json.RawMessage]) error {
 	delete(r.pending, f)
 	if o != nil {
 		delete(r.promises, o.promise)
+		if r.trace != nil {
+			r.trace.ended(o)
+		}
 	}
 	if o == nil || o.ended {
 		return nil

@@ -15,6 +15,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,11 @@ type Options struct {
 	// for other services, to which a step gives the token. An address has Rate as one identity
 	// has. A request that brings a credential needs its right all the same.
 	OpenPromises bool
+	// Scripts says where runs of scripts stand in their sources: a *script.Library does. nil: the
+	// sources are shown without.
+	Scripts interface {
+		Places(ctx context.Context, e *stet.Engine, runID string) ([]stet.ScriptPlace, error)
+	}
 	// Requested is called when a request has been answered, with its method, the pattern of
 	// its route ("" if it was refused before one was found), the status and the time that it
 	// took. Following is called with 1 when a follower of the stream of events begins, and with
@@ -95,7 +101,7 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 	}
 	rows := (&resources.Server{
 		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again, Live: live.New(engine),
-		Following: o.Following, Ways: s.ways, Elsewhere: s.elsewhere, Returned: s.returned,
+		Scripts: o.Scripts, Following: o.Following, Ways: s.ways, Elsewhere: s.elsewhere, Returned: s.returned,
 	}).Table()
 	s.mux, s.table = routes(s, rows), rows
 	return s, nil

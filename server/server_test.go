@@ -111,7 +111,8 @@ func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	s := memory.New()
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
-		Store: s, Workflows: []stet.Definition{asks, checkout, order, broken, late, resized, shows}, Logger: quiet(),
+		Store: s, Logger: quiet(),
+		Workflows: []stet.Definition{asks, scripted, checkout, order, broken, late, resized, shows},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -113,8 +113,13 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	if err != nil {
 		return err
 	}
+	places, err := script.Open(script.Config{Replay: true}) // whether or not it executes scripts, it can replay them
+	if err != nil {
+		return err
+	}
 	handler, err := server.New(e, server.Options{
 		Access: access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log, OpenPromises: f.promises,
+		Scripts: places,
 	})
 	if err != nil {
 		return err

@@ -206,21 +206,25 @@ func newSite(t *testing.T, who *access.Identity) *site {
 // newSiteWith serves a store to those whom an authenticator lets in.
 func newSiteWith(t *testing.T, who access.Authenticator) *site {
 	t.Helper()
+	return serve(t, stet.Config{
+		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract},
+	}, server.Options{Access: []access.Authenticator{who}})
+}
+
+// serve runs an engine on a store of its own, and serves it.
+func serve(t *testing.T, cfg stet.Config, o server.Options) *site {
+	t.Helper()
 	s := memory.New()
 	ctx, cancel := context.WithCancel(context.Background())
-	e, err := stet.New(ctx, stet.Config{
-		Store: s, Logger: slog.New(slog.DiscardHandler), Node: "node-1", Build: "1120.3",
-		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract},
-	})
+	cfg.Store, cfg.Logger, cfg.Node, cfg.Build = s, slog.New(slog.DiscardHandler), "node-1", "1120.3"
+	e, err := stet.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
-	h, err := server.New(e, server.Options{
-		Access: []access.Authenticator{who},
-		Logger: slog.New(slog.DiscardHandler), Rate: stet.None,
-	})
+	o.Logger, o.Rate = slog.New(slog.DiscardHandler), stet.None
+	h, err := server.New(e, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
 	"github.com/stet-run/stet/server/internal/live"
+	"github.com/stet-run/stet/server/internal/view"
 	"github.com/stet-run/stet/store"
 )
 
@@ -36,6 +37,7 @@ type Server struct {
 	// Again returns an error if the identity of a call may not go on with it.
 	Again     func(*endpoint.Call) error
 	Live      *live.Reads
+	Scripts   view.Placer      // nil: nobody knows where scripts stand
 	Following func(change int) // called for each follower that begins or ends; nil: nobody
 
 	followers atomic.Int64

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/server/access"
@@ -14,7 +15,7 @@ func (s *Server) Table() []endpoint.Endpoint {
 		get, put, post, del = "GET", "PUT", "POST", "DELETE"
 		read, call, operate = access.Read, access.Call, access.Operate
 	)
-	return append(append(tasks{s}.table(), hooks{s}.table()...), []endpoint.Endpoint{
+	return append(slices.Concat(tasks{s}.table(), hooks{s}.table(), scripts{s}.table()), []endpoint.Endpoint{
 		endpoint.New(get, "info", read, s.info, "the store, the version, who I am and what I may"),
 		endpoint.New(get, "errors", read, s.errors, "the codes of errors and what they mean"),
 		endpoint.Raw(get, "openapi.json", read, endpoint.JSON, s.openAPI, "this document"),

@@ -12,12 +12,13 @@ import { Queues } from "./queues";
 import { route } from "./route";
 import { RunPage } from "./run";
 import { RunsPage } from "./runs";
+import { Scripts } from "./scripts";
 import { Schedules } from "./schedules";
 import { Topics } from "./topics";
 
 const pages: [string, string][] = [
   ["runs", "Runs"], ["queues", "Queues"], ["schedules", "Schedules"], ["topics", "Topics"],
-  ["letters", "Letters"], ["nodes", "Nodes"], ["audit", "Audit"],
+  ["scripts", "Scripts"], ["letters", "Letters"], ["nodes", "Nodes"], ["audit", "Audit"],
 ];
 
 /** "": as the system says. */
@@ -43,7 +44,7 @@ function Shell() {
       <header class="top">
         <a class="brand" href="#/runs"><b>stet</b></a>
         <nav aria-label="Pages">
-          {pages.filter(([id]) => id !== "audit" || (may("admin") && has("audit"))).map(([id, label]) => (
+          {pages.filter(([id]) => (id !== "audit" || (may("admin") && has("audit"))) && (id !== "scripts" || has("scripts"))).map(([id, label]) => (
             <a key={id} href={"#/" + id} aria-current={at === id ? "page" : undefined}>{label}</a>
           ))}
         </nav>
@@ -91,6 +92,7 @@ function Page() {
     case "queues": return <Queues name={id} />;
     case "schedules": return <Schedules name={id} />;
     case "topics": return <Topics name={id} />;
+    case "scripts": return <Scripts name={id} version={query.get("version") ?? ""} />;
     case "letters": return <Letters />;
     case "nodes": return <Nodes />;
     case "audit": return <AuditPage />;

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, get, may, segment, skew } from "./api";
+import { address, get, has, may, segment, skew } from "./api";
 import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
 import { AuditList } from "./audit";
 import { Assign, Delete, Start } from "./dialogs";
@@ -16,6 +16,7 @@ import {
 import { quoted } from "./query";
 import { go, link, toRun, toRuns } from "./route";
 import { SmallList, waitText } from "./runs";
+import { RunScript } from "./scripts";
 import { bytes, moment, plural, second, span, took } from "./time";
 import { Timeline } from "./timeline";
 import type { Audit, Entry, EntryPage, Failure, Run, RunPage as Page, Shape, Wait } from "./types";
@@ -81,7 +82,7 @@ function useRun(id: string) {
 
 const tabs: [string, string][] = [
   ["timeline", "Timeline"], ["graph", "Graph"], ["history", "History"], ["inbox", "Inbox"], ["children", "Children"],
-  ["values", "Values"], ["audit", "Audit"], ["data", "Input and result"],
+  ["values", "Values"], ["script", "Script"], ["audit", "Audit"], ["data", "Input and result"],
 ];
 
 export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }) {
@@ -98,6 +99,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
     history: () => <History entries={entries} version={version} at={at} open={open} />,
     inbox: () => <Inbox id={id} version={version} />,
     children: () => <Children run={run} version={version} />,
+    script: () => <RunScript run={run} version={version} />,
     values: () => <Values id={id} version={version} />,
     audit: () => <RunAudit id={id} version={version} />,
     data: () => <Data run={run} />,
@@ -124,7 +126,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
       <Stopped run={run} entries={entries} onOpen={(loc) => go(toRun(id, "timeline", loc), true)} />
       <Waits run={run} entries={entries} onOpen={open} onSend={setSend} onAssign={setAssign} />
       <nav class="tabs" aria-label="Views of the run">
-        {tabs.map(([t, label]) => <a key={t} href={toRun(id, t)} aria-current={t === tab ? "page" : undefined}>{label}</a>)}
+        {tabs.filter(([t]) => t !== "script" || isScript(entries)).map(([t, label]) => <a key={t} href={toRun(id, t)} aria-current={t === tab ? "page" : undefined}>{label}</a>)}
       </nav>
       {!whole && <p class="dim">Reading the history: {plural(entries.size, "entry", "entries")} so far…</p>}
       <div class={at && ["timeline", "graph", "history"].includes(tab) ? "split" : ""}>
@@ -141,6 +143,12 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
       {send && <Send run={run} wait={send === true ? undefined : send} onClose={() => setSend(null)} onDone={load} />}
     </div>
   );
+}
+
+/** Whether a run is bound to a version of a script. */
+function isScript(entries: Map<string, Entry>): boolean {
+  for (const e of entries.values()) if (e.kind === "version" && e.location.endsWith("/script")) return has("scripts") && may("values");
+  return false;
 }
 
 /** When it began and ended, and what its time is made of, by the critical path. */

@@ -1,0 +1,99 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/dop251/goja"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
+)
+
+// Places returns where a run stands in the source of the version that it is bound to: the lines
+// that have begun the operations which are under way, in the order of their calls. It replays the
+// history of the run, and executes and writes nothing. A run that has ended, or has not begun,
+// stands nowhere. Errors: stet.ErrNotFound, and those of stet.Engine.Check.
+func (l *Library) Places(ctx context.Context, e *stet.Engine, runID string) ([]stet.ScriptPlace, error) {
+	info, err := e.Runs().Info(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	number, err := stet.ScriptsOf(e).BoundTo(ctx, runID)
+	if err != nil || number == 0 || info.Status.Terminal() {
+		return nil, err
+	}
+	code, err := stet.ScriptsOf(e).Code(ctx, info.Workflow, number)
+	if err != nil {
+		return nil, err
+	}
+	program, err := parse(info.Workflow, code.Code)
+	if err != nil {
+		return nil, err
+	}
+	t := &trace{calls: map[string]int{}}
+	p := &compiled{name: info.Workflow, tasks: l.tasks, code: program, version: number, replay: true,
+		used: usedIn(code.Code), trace: t}
+	_, err = e.Check(ctx, stet.CheckQuery{
+		Filter: store.Filter{IDs: []string{runID}}, Sample: stet.None, Definition: stet.Define(info.Workflow, p.run),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.standing(), nil
+}
+
+// trace notes which lines have begun the operations of a replay. A replay that was given up may
+// still use it.
+type trace struct {
+	mu        sync.Mutex
+	calls     map[string]int // operations without a key, by name
+	underWay  []*operation
+	beginning map[*operation]stet.ScriptPlace
+}
+
+// began notes an operation that code of the script begins now.
+func (t *trace) began(vm *goja.Runtime, o *operation, kind, name, key string) {
+	t.mu.Lock() //stetvet:ignore sync a replay is looked at by the one who has asked for it
+	defer t.mu.Unlock()
+	place := stet.ScriptPlace{Location: name}
+	if key != "" {
+		place.Location += "/[" + key + "]"
+	} else if t.calls[name]++; t.calls[name] > 1 {
+		place.Location += fmt.Sprint("#", t.calls[name])
+	}
+	if kind != "" {
+		place.Location += "/" + kind
+	}
+	for _, frame := range vm.CaptureCallStack(0, nil) {
+		if at := frame.Position(); at.Line > 0 && frame.SrcName() != preludeName {
+			place.File, place.Line, place.Column = at.Filename, at.Line, at.Column
+			break
+		}
+	}
+	if t.beginning == nil {
+		t.beginning = map[*operation]stet.ScriptPlace{}
+	}
+	t.underWay, t.beginning[o] = append(t.underWay, o), place
+}
+
+// ended notes that the script has the outcome of an operation.
+func (t *trace) ended(o *operation) {
+	t.mu.Lock() //stetvet:ignore sync a replay is looked at by the one who has asked for it
+	defer t.mu.Unlock()
+	delete(t.beginning, o)
+}
+
+// standing returns where the operations were begun that have not ended.
+func (t *trace) standing() []stet.ScriptPlace {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var places []stet.ScriptPlace
+	for _, o := range t.underWay {
+		if place, ok := t.beginning[o]; ok {
+			places = append(places, place)
+		}
+	}
+	return places
+}

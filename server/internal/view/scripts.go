@@ -1,0 +1,93 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
+)
+
+// Placer says where runs of scripts stand in their sources.
+type Placer interface {
+	Places(ctx context.Context, e *stet.Engine, runID string) ([]stet.ScriptPlace, error)
+}
+
+// Scripts are the scripts of a store whose runs the identity sees.
+type Scripts struct{ *View }
+
+// List returns the scripts, without their versions.
+func (v Scripts) List(ctx context.Context) ([]api.Script, error) {
+	found, err := stet.ScriptsOf(v.engine).List(ctx)
+	list := []api.Script{}
+	for i := range found {
+		if v.who.Sees(found[i].Name) {
+			list = append(list, api.ScriptOf(&found[i]))
+		}
+	}
+	return list, err
+}
+
+// Info returns a script with its versions.
+func (v Scripts) Info(ctx context.Context, name string) (*api.Script, error) {
+	if !v.who.Sees(name) {
+		return nil, notFound("script", name)
+	}
+	info, err := stet.ScriptsOf(v.engine).Info(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := api.ScriptOf(info)
+	return &out, nil
+}
+
+// Source returns the source of a version.
+func (v Scripts) Source(ctx context.Context, name string, version int) (*api.ScriptSource, error) {
+	if !v.who.Sees(name) {
+		return nil, notFound("script", name)
+	}
+	code, err := stet.ScriptsOf(v.engine).Code(ctx, name, version)
+	if err != nil {
+		return nil, err
+	}
+	out := api.SourceOf(name, version, code)
+	return &out, nil
+}
+
+// Run returns the source that a run executes, and where it stands; of a run that is bound to no
+// version it is not found. at may be nil.
+func (v Scripts) Run(ctx context.Context, runID string, at Placer) (*api.RunScript, error) {
+	info, err := v.View.Info(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	scripts := stet.ScriptsOf(v.engine)
+	number, err := scripts.BoundTo(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	if number == 0 {
+		return nil, fmt.Errorf("run %q is bound to no version of a script: %w", runID, stet.ErrNotFound)
+	}
+	source, err := v.Source(ctx, info.Workflow, number)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.RunScript{ScriptSource: *source, Stands: []api.ScriptPlace{}}
+	if out.Current, err = scripts.Current(ctx, info.Workflow); err != nil && !errors.Is(err, stet.ErrNotFound) {
+		return nil, err
+	}
+	if at == nil {
+		out.Unknown = "this server does not execute scripts; one that does shows the line"
+		return out, nil
+	}
+	places, err := at.Places(ctx, v.engine, runID)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		out.Stands = append(out.Stands, api.ScriptPlace(p))
+	}
+	return out, nil
+}
