@@ -256,11 +256,19 @@ func (k *Keeper) heartbeat(ctx context.Context) error {
 	return err
 }
 
+// release gives the leases back. It tries for as long as between two renewals.
 func (k *Keeper) release(t Term) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Renew)
 	defer cancel()
-	if err := k.Store.Release(ctx, t.Leases); err != nil && !errors.Is(err, store.ErrClosed) {
+	for {
+		err := k.Store.Release(ctx, t.Leases)
+		if err == nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
 		k.Log.Warn("releasing leases", "error", err)
+		if pause(ctx, k.Renew/10) != nil {
+			return
+		}
 	}
 }
 

@@ -80,6 +80,7 @@ type Member struct {
 	gap        time.Duration   // between looks because of hints
 	longer     map[string]bool // nodes with much longer leases, by ID and boot
 	due        []store.Lease   // to be released; the store was away
+	giveUp     time.Time       // until then a stop tries to release; zero: it has not failed
 }
 
 // heldLease is the lease of a shard that the member holds.
@@ -357,7 +358,7 @@ func (m *Member) deadline() time.Time {
 func (m *Member) pause() time.Duration {
 	next := m.renewAt
 	for _, at := range []time.Time{m.beatAt, m.lookAt, m.deadline()} {
-		if at == m.lookAt && m.stopping {
+		if at == m.lookAt && m.stopping && len(m.due) == 0 {
 			continue
 		}
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
@@ -506,6 +507,12 @@ func (m *Member) release(shards []store.Shard) {
 	case err == nil:
 		m.due = nil
 		m.lookAt = time.Now()
+	case m.stopping && m.giveUp.IsZero():
+		m.giveUp = time.Now().Add(m.Renew)
+		fallthrough
+	case m.stopping && time.Now().Before(m.giveUp):
+		m.failed("giving leases back; trying again", err)
+		m.lookAt = time.Now().Add(m.Renew / 10)
 	case m.stopping:
 		m.failed("giving leases back; they will end by themselves", err)
 		m.due = nil
