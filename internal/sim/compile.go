@@ -43,7 +43,8 @@ func compile(ctx context.Context, program, tag, overlay string) (*box.Program, e
 	}
 	defer os.RemoveAll(made)
 	wasm := filepath.Join(made, "guest.wasm")
-	args := []string{"build", "-trimpath", "-tags", tag, "-o", wasm}
+	// A program that is a library can initialise itself before it is told what to do.
+	args := []string{"build", "-trimpath", "-buildmode=c-shared", "-tags", tag, "-o", wasm}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}

@@ -20,6 +20,7 @@ type Machine struct {
 
 	w       *World
 	program *Program
+	args    []string
 	disk    *Disk // nil: it has none
 	random  *rand.ChaCha8
 	begun   bool
@@ -134,8 +135,8 @@ func (m *Machine) step() {
 }
 
 // execute is what the coroutine of the machine does.
-func (m *Machine) execute(args []string) {
-	err := m.program.run(context.WithValue(context.Background(), machineKey{}, m), m, args)
+func (m *Machine) execute() {
+	err := m.program.run(context.WithValue(context.Background(), machineKey{}, m), m)
 	exit := new(sys.ExitError)
 	switch {
 	case m.dead:

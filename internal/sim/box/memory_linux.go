@@ -4,15 +4,16 @@ package box
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"golang.org/x/sys/unix"
 )
 
-// image is a file with the first bytes of the memory of each machine of a program. Machines map it
-// and copy what they change, page by page: the data of a program is several megabytes, of which a
-// machine changes little.
+// image is a file with the first bytes of the memory of machines. Machines map it and copy what they
+// change, page by page: these are several megabytes, of which a machine changes little.
 type image struct{ fd int }
 
 // prepare takes the data out of a program, into an image.
@@ -21,21 +22,29 @@ func prepare(wasm []byte) (module []byte, begin *image, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	begin, err = newImage(at, data)
+	return module, begin, err
+}
+
+// newImage returns a memory with data at an address, and zeros before and behind it.
+func newImage(at int, data []byte) (*image, error) {
 	fd, err := unix.MemfdCreate("stet-simulation", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("a file in memory: %w", err)
+		return nil, fmt.Errorf("a file in memory: %w", err)
 	}
-	begin = &image{fd}
 	for done := 0; done < len(data); {
 		n, err := unix.Pwrite(fd, data[done:], int64(at+done))
 		if err != nil {
-			return nil, nil, fmt.Errorf("write a file in memory: %w", err)
+			return nil, errors.Join(fmt.Errorf("write a file in memory: %w", err), unix.Close(fd))
 		}
 		done += n
 	}
-	// What is behind the data are zeros, which take no room before they are used.
-	return module, begin, unix.Ftruncate(fd, mostPages<<16)
+	// Zeros take no room before they are used.
+	return &image{fd}, unix.Ftruncate(fd, mostPages<<16)
 }
+
+// fill is for where machines do not map the image.
+func (*image) fill(api.Memory) {}
 
 func (i *image) close() error { return unix.Close(i.fd) }
 

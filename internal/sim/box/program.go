@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -18,8 +19,10 @@ import (
 type Program struct {
 	runtime wazero.Runtime
 	module  wazero.CompiledModule
-	image   *image // of the memory of a machine at its begin
+	data    *image // of the program's data
 	env     [][2]string
+	ready   func() (*state, error) // of a machine that has initialised itself
+	with    bool                   // it is made by WithEnv, of a program that has the runtime
 
 	// Store is the program of the store's machine on a disk; nil: there is none.
 	Store *Program
@@ -36,7 +39,7 @@ func Compile(ctx context.Context, wasm []byte, cache string) (*Program, error) {
 		return nil, err
 	}
 	cfg := wazero.NewRuntimeConfig().WithCompilationCache(kept).WithMemoryLimitPages(mostPages)
-	p := &Program{runtime: wazero.NewRuntimeWithConfig(ctx, cfg), image: begin}
+	p := &Program{runtime: wazero.NewRuntimeWithConfig(ctx, cfg), data: begin}
 	p.env = [][2]string{{"GOGC", "400"}} // machines are small, and live for a second
 	wasi := p.runtime.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)
@@ -62,46 +65,79 @@ func Compile(ctx context.Context, wasm []byte, cache string) (*Program, error) {
 		WithGoModuleFunction(outside(send).of(false), []api.ValueType{i32, i32, i32, i32, i32}, nil).Export("send")
 	world.NewFunctionBuilder().
 		WithGoModuleFunction(outside(note).of(false), []api.ValueType{i32, i32}, nil).Export("note")
+	world.NewFunctionBuilder().
+		WithGoModuleFunction(outside(arguments).of(true), []api.ValueType{i32, i32}, []api.ValueType{i32}).Export("arguments")
 	if _, err := world.Instantiate(ctx); err != nil {
 		return nil, err
 	}
 	p.module, err = p.runtime.CompileModule(ctx, wasm)
+	p.ready = sync.OnceValues(p.initialise)
 	return p, err
 }
 
 // mostPages is the most memory of a machine, 1 GiB in pages of 64 KiB.
 const mostPages = 1 << 14
 
-// WithEnv returns the program with one more variable in the environment of its machines. Close
-// releases both.
+// WithEnv returns the program with one more variable in the environment of its machines. It is to be
+// closed before p is.
 func (p *Program) WithEnv(name, value string) *Program {
-	with := *p
+	with := &Program{runtime: p.runtime, module: p.module, data: p.data, with: true}
 	with.env = append(slices.Clone(p.env), [2]string{name, value})
-	return &with
+	with.ready = sync.OnceValues(with.initialise)
+	if p.Store != nil {
+		with.Store = p.Store.WithEnv(name, value)
+	}
+	return with
 }
 
-// Close releases the program.
+// Close releases the program, which no world executes any more.
 func (p *Program) Close() error {
-	err := errors.Join(p.runtime.Close(context.Background()), p.image.close())
+	s, err := p.ready()
+	if err == nil {
+		err = s.memory.close()
+	}
+	if !p.with {
+		err = errors.Join(err, p.runtime.Close(context.Background()), p.data.close())
+	}
 	if p.Store != nil {
 		err = errors.Join(err, p.Store.Close())
 	}
 	return err
 }
 
-func (p *Program) run(ctx context.Context, m *Machine, args []string) error {
-	cfg := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{m.Name}, args...)...).
-		WithStdout(m).WithStderr(m)
+// Names of what a program exports: a machine initialises itself, and lives.
+const (
+	initialise = "_initialize"
+	life       = "life"
+)
+
+// begin returns a machine whose memory begins with an image.
+func (p *Program) begin(ctx context.Context, m *Machine, memory *image) (api.Module, error) {
+	cfg := wazero.NewModuleConfig().WithName("").WithArgs(m.Name).WithStdout(m).WithStderr(m).WithStartFunctions()
 	if m.disk != nil {
 		cfg = cfg.WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(m.disk, "/"))
 	}
 	for _, v := range p.env {
 		cfg = cfg.WithEnv(v[0], v[1])
 	}
-	module, err := p.runtime.InstantiateModule(p.image.with(ctx), p.module, cfg)
-	if module != nil {
-		_ = module.Close(ctx)
+	return p.runtime.InstantiateModule(memory.with(ctx), p.module, cfg)
+}
+
+// run executes the life of a machine, from where it has initialised itself.
+func (p *Program) run(ctx context.Context, m *Machine) error {
+	s, err := p.ready()
+	if err != nil {
+		return err
 	}
+	module, err := p.begin(ctx, m, s.memory)
+	if err != nil {
+		return err
+	}
+	defer module.Close(ctx)
+	if err := s.restore(module); err != nil {
+		return err
+	}
+	_, err = module.ExportedFunction(life).Call(ctx)
 	return err
 }
 
@@ -258,6 +294,18 @@ func send(m *Machine, mem api.Memory, args []uint64) errno {
 		From: m.ID, To: int(uint32(args[0])), Kind: byte(args[1]), Call: uint32(args[2]), Body: append([]byte(nil), body...),
 	})
 	return 0
+}
+
+// arguments gives a machine its arguments, with a zero behind each, as far as there is room for
+// them. It answers how long they are.
+func arguments(m *Machine, mem api.Memory, args []uint64) errno {
+	var all []byte
+	for _, arg := range m.args {
+		all = append(append(all, arg...), 0)
+	}
+	room, _ := mem.Read(uint32(args[0]), uint32(args[1]))
+	copy(room, all)
+	return errno(len(all))
 }
 
 func note(m *Machine, mem api.Memory, args []uint64) errno {

@@ -3,6 +3,7 @@ package box
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 )
 
 var errSegments = errors.New("the program's data is not as expected")
@@ -31,9 +32,10 @@ const (
 )
 
 // change replaces the section with a program's data by one with such a body. Without a body there is
-// none.
+// none. The program exports its globals then.
 func change(wasm []byte, by func(at int, data []byte) []byte) (out []byte, at int, data []byte, err error) {
-	const magic, dataCount, dataSection = 8, 12, 11
+	const magic, globalSection, exportSection, dataCount, dataSection = 8, 6, 7, 12, 11
+	globals := uint64(0)
 	if len(wasm) < magic {
 		return nil, 0, nil, errSegments
 	}
@@ -46,6 +48,10 @@ func change(wasm []byte, by func(at int, data []byte) []byte) (out []byte, at in
 			break
 		}
 		switch id[0] {
+		case globalSection:
+			globals = (&reader{b: body}).uvarint()
+		case exportSection:
+			body = exported(body, globals)
 		case dataCount:
 			if body = []byte{1}; by(0, nil) == nil {
 				continue
@@ -67,6 +73,23 @@ func change(wasm []byte, by func(at int, data []byte) []byte) (out []byte, at in
 	}
 	return out, at, data, nil
 }
+
+// exported returns a section of exports with so many globals in addition.
+func exported(body []byte, globals uint64) []byte {
+	const global = 3
+	r := reader{b: body}
+	out := binary.AppendUvarint(nil, r.uvarint()+globals)
+	out = append(out, r.b...)
+	for i := range globals {
+		name := globalName(int(i))
+		out = append(append(binary.AppendUvarint(out, uint64(len(name))), name...), global)
+		out = binary.AppendUvarint(out, i)
+	}
+	return out
+}
+
+// globalName is the name by which a program exports a global.
+func globalName(i int) string { return fmt.Sprintf("global %d", i) }
 
 // joined returns the data of a section with all its segments, and its address.
 func joined(body []byte) (int, []byte, error) {

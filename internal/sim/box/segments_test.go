@@ -50,3 +50,21 @@ func TestJoinKeepsTheData(t *testing.T) {
 		}
 	}
 }
+
+// TestGlobalsAreExported: beside what the program exports itself.
+func TestGlobalsAreExported(t *testing.T) {
+	head := []byte("\x00asm\x01\x00\x00\x00")
+	globals := section(6, 2, 0x7f, 1, 0x41, 0, 0x0b, 0x7e, 1, 0x42, 0, 0x0b)
+	data := section(11, 1, 0, 0x41, 10, 0x0b, 1, 'a')
+	own := []byte{1, 'f', 0, 7}
+	in := bytes.Join([][]byte{head, globals, section(7, append([]byte{1}, own...)...), data}, nil)
+	got, err := join(in)
+	exports := append([]byte{3}, own...)
+	for i := range 2 {
+		exports = append(append(append(exports, 8), globalName(i)...), 3, byte(i))
+	}
+	want := bytes.Join([][]byte{head, globals, section(7, exports...), data}, nil)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("found %x, %v; expected %x", got, err, want)
+	}
+}

@@ -126,6 +126,7 @@ func (w *World) Begin(name string, args ...string) *Machine {
 func (w *World) BeginOn(d *Disk, p *Program, name string, args ...string) *Machine {
 	m := &Machine{
 		ID: len(w.machines), Name: name, w: w, program: p, disk: d, rate: 1, clockAt: w.now, clock: w.now,
+		args: append([]string{name}, args...),
 	}
 	w.machines = append(w.machines, m)
 	if d != nil {
@@ -140,7 +141,7 @@ func (w *World) BeginOn(d *Disk, p *Program, name string, args ...string) *Machi
 		m.begun = true
 		m.next, _ = iter.Pull(func(yields func(struct{}) bool) {
 			m.yields = yields
-			m.execute(args)
+			m.execute()
 		})
 		m.step()
 	})

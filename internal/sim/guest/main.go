@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	_ "time/tzdata" // a machine has no files
+
+	"github.com/stet-run/stet/internal/sim/guest/life"
 )
 
-func main() {
-	if err := begin(); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-}
+func main() {} // it is not executed
+
+func init() { life.Is(begin) }
 
 func begin() error {
 	roles := map[string]func() error{"store": serve, "node": work, "client": use}

@@ -82,7 +82,7 @@ func work() error {
 		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
 		e, err := stet.New(opening, stet.Config{
 			Store: s, Workflows: []stet.Definition{in.program, in.undoing}, Node: n.Name,
-			Build: fmt.Sprintf("%03d", n.Build), Groups: n.Groups, LeaseTTL: n.LeaseTTL, Logger: logger(),
+			Build: fmt.Sprintf("%03d", n.Build), Groups: n.Groups, LeaseTTL: n.LeaseTTL, Poll: n.Poll, Logger: logger(),
 			Payloads: payloads(n.Sealed), Sweep: n.Sweep, Retention: retention(n.Sweep),
 			MaxSteps: n.MaxSteps, MaxRuns: n.MaxRuns, MaxParked: n.MaxParked, ParkFor: n.ParkFor,
 		})

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"strings"
 	"unsafe"
 )
 
@@ -15,9 +16,19 @@ func send(to, kind, call uint32, body unsafe.Pointer, size uint32)
 //go:wasmimport world note
 func note(body unsafe.Pointer, size uint32)
 
+//go:wasmimport world arguments
+func arguments(to unsafe.Pointer, size uint32) uint32
+
 // Send sends a message to another machine.
 func Send(to int, kind byte, call uint32, body []byte) {
 	send(uint32(to), uint32(kind), call, unsafe.Pointer(unsafe.SliceData(body)), uint32(len(body)))
+}
+
+// Arguments returns the arguments of the machine, its name first.
+func Arguments() []string {
+	b := make([]byte, arguments(nil, 0))
+	arguments(unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
 // Note reports to the world, at once.

@@ -24,6 +24,7 @@ var Features = []string{
 type generator struct {
 	*rand.Rand
 	Plan
+	size  float64 // of the world, from 0 to 1
 	on    map[string]bool
 	name  int // of the last operation
 	loops int // around the present place
@@ -44,19 +45,20 @@ func Generate(seed uint64) Plan {
 			g.Features = append(g.Features, f)
 		}
 	}
-	g.Length = time.Duration(10+g.IntN(50)) * time.Second
+	g.size = g.ofWorld()
+	g.Length = time.Duration(5+g.IntN(g.most(55))) * time.Second
 	g.Slots = pick(g, 1, 2, 4, 4, 4, 8, 16)
 	g.nodes()
 	if g.on["queues"] {
 		g.queues()
 	}
-	for i := range 2 + g.IntN(10) {
+	for i := range 1 + g.IntN(g.most(11)) {
 		g.run(i)
 	}
 	g.together()
 	g.schedules()
 	g.Sealed = g.on["sealed"] && g.chance(0.4)
-	if g.on["swept"] && g.chance(0.5) {
+	if g.on["swept"] && g.chance(0.05+0.4*g.size) {
 		g.Sweep = max(g.some(5*time.Second), time.Second)
 		// Something goes on for longer than an ended run is kept, at least.
 		g.Runs = append(g.Runs, Run{ID: fmt.Sprintf("r%d", len(g.Runs)), Program: Program{
@@ -104,6 +106,22 @@ func OnDisk(of Plan) Plan {
 	return g.Plan
 }
 
+// ofWorld draws the size of a world. A defect needs a few things that meet, and most defects need no
+// more: so many small worlds find them sooner than few large ones, which cost ten times as much. Some
+// need many nodes, long programs or several faults.
+func (g *generator) ofWorld() float64 {
+	switch n := g.IntN(20); {
+	case n < 14:
+		return 0.05 + 0.2*g.Float64()
+	case n < 19:
+		return 0.2 + 0.4*g.Float64()
+	}
+	return 1
+}
+
+// most returns how many there are at most of what the largest world has n of.
+func (g *generator) most(n int) int { return 1 + int(g.size*float64(n-1)+0.5) }
+
 func (g *generator) chance(p float64) bool { return g.Float64() < p }
 
 // some returns a duration around d, now and then a much longer or shorter one.
@@ -129,9 +147,15 @@ func (g *generator) enabled(of ...string) []string {
 }
 
 func (g *generator) nodes() {
-	ttl := pick(g, time.Second, 3*time.Second, 10*time.Second, 30*time.Second)
-	for i := range pick(g, 1, 1, 2, 2, 3, 4, 7) {
-		n := Node{Name: fmt.Sprintf("node%d", i+1), Build: 1, LeaseTTL: ttl}
+	// What nodes do all the time costs more than all else: they renew leases, and look at what there is.
+	ttl := pick(g, time.Second, 3*time.Second, 3*time.Second, 10*time.Second, 10*time.Second, 30*time.Second)
+	poll := pick(g, 0, 3*time.Second, 10*time.Second)
+	number := pick(g, 1, 1, 2, 2, 3, 4, 7)
+	if g.size < 0.5 {
+		ttl, number = min(ttl, 10*time.Second), min(number, 3)
+	}
+	for i := range number {
+		n := Node{Name: fmt.Sprintf("node%d", i+1), Build: 1, LeaseTTL: ttl, Poll: poll}
 		if g.chance(0.3) {
 			n.MaxSteps = 1 + g.IntN(4)
 		}
@@ -213,7 +237,7 @@ func (g *generator) run(i int) {
 		r.Queue = runsQueue
 		r.Key = pick(g, "", "a", "b")
 	}
-	g.name, g.left = 0, 3+g.IntN(25)
+	g.name, g.left = 0, 2+g.IntN(g.most(25))+g.IntN(3)
 	r.Program = g.program(0, true)
 	if g.on["poison"] && g.chance(0.15) {
 		g.on["poison"] = false // one of them tells enough
@@ -357,6 +381,7 @@ func (g *generator) op(depth int, root bool) (op Op) {
 		for range g.loops {
 			op.Wait /= 10 // each iteration waits
 		}
+		op.Wait = time.Duration(float64(op.Wait) * (0.2 + 0.8*g.size)).Truncate(time.Microsecond)
 	}()
 	inside := func(n int) {
 		for range n {
@@ -427,7 +452,7 @@ func (g *generator) acts() {
 		if !g.on[feature] {
 			return 0
 		}
-		return 1 + g.IntN(most)
+		return 1 + g.IntN(g.most(most))
 	}
 	add(several(Receive, 20), func(a *Act) { a.Kind, a.Name = Send, fmt.Sprintf("%s-%d", Receive, g.IntN(2)) })
 	for range several(Receive, 3) { // some at once, of one sender
@@ -486,7 +511,7 @@ func (g *generator) faults() {
 	if len(kinds) == 0 {
 		return
 	}
-	for range g.IntN(12) {
+	for range g.IntN(1 + g.most(11)) {
 		f := Fault{Kind: kinds[g.IntN(len(kinds))], At: g.upTo(g.Length), Node: g.IntN(len(g.Nodes))}
 		ttl := g.Nodes[f.Node].LeaseTTL
 		switch f.Kind {

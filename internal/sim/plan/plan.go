@@ -37,6 +37,7 @@ type Node struct {
 	Build     int           `json:"build"`
 	Groups    []string      `json:"groups,omitempty"`
 	LeaseTTL  time.Duration `json:"ttl"`
+	Poll      time.Duration `json:"poll,omitempty"`
 	MaxSteps  int           `json:"steps,omitempty"`
 	MaxRuns   int           `json:"runs,omitempty"`
 	MaxParked int           `json:"parked,omitempty"`

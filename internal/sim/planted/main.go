@@ -77,14 +77,21 @@ func find(ctx context.Context, last uint64, only string) error {
 
 // found is what became of the search for a defect.
 type found struct {
-	seed   uint64 // the smallest; 0: none
-	said   string
-	worlds int // that were executed with it
+	seed    uint64 // the smallest; 0: none
+	said    string
+	worlds  int  // that were executed with it
+	endless bool // one of them has not ended
 }
 
 // search executes worlds with a defect, several at a time and in the order of their seeds, until
 // one of them breaks a promise that it keeps without.
 func search(p *box.Program, name string, last uint64) (f found) {
+	planted := p.WithEnv(chosen, name)
+	defer func() {
+		if !f.endless { // otherwise a world still executes it
+			_ = planted.Close() // it is in memory
+		}
+	}()
 	var mu sync.Mutex
 	next := uint64(0)
 	take := func() (seed uint64, ok bool) {
@@ -100,12 +107,15 @@ func search(p *box.Program, name string, last uint64) (f found) {
 	for range runtime.GOMAXPROCS(0) {
 		working.Go(func() {
 			for seed, ok := take(); ok; seed, ok = take() {
-				said := broken(p.WithEnv(chosen, name), seed)
-				if said != "" && broken(p, seed) != "" {
-					said = ""
+				said, endless := broken(planted, seed)
+				if said != "" {
+					if without, _ := broken(p, seed); without != "" {
+						said = ""
+					}
 				}
 				mu.Lock()
 				f.worlds++
+				f.endless = f.endless || endless
 				if said != "" && (f.seed == 0 || seed < f.seed) {
 					f.seed, f.said = seed, said
 				}
@@ -121,8 +131,9 @@ func search(p *box.Program, name string, last uint64) (f found) {
 // ever, which the world cannot end.
 const patience = 3 * time.Minute
 
-// broken executes a world and returns the first promise that it breaks, or "".
-func broken(p *box.Program, seed uint64) string {
+// broken executes a world and returns the first promise that it breaks, or "", and whether it does
+// not end.
+func broken(p *box.Program, seed uint64) (said string, endless bool) {
 	ended := make(chan string, 1)
 	go func() {
 		r, err := sim.Run(p, plan.Generate(seed), nil)
@@ -137,8 +148,8 @@ func broken(p *box.Program, seed uint64) string {
 	}()
 	select {
 	case said := <-ended:
-		return said
+		return said, false
 	case <-time.After(patience):
-		return fmt.Sprintf("the world has not ended in %s on this machine", patience)
+		return fmt.Sprintf("the world has not ended in %s on this machine", patience), true
 	}
 }

@@ -21,7 +21,7 @@ func TestEachDefectBuilds(t *testing.T) {
 	}
 	defer p.Close()
 	// What is not chosen changes nothing, and what is chosen does.
-	if said := broken(p, 1); said != "" {
+	if said, _ := broken(p, 1); said != "" {
 		t.Errorf("seed 1 without a defect: %s", said)
 	}
 	if f := search(p, "key-of-all", 20); f.seed == 0 {

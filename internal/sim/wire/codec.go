@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -95,6 +96,9 @@ func newCodec(t reflect.Type) *codec {
 		}
 		return slice(t)
 	case reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return block(t.Len())
+		}
 		return array(t.Len(), t.Elem())
 	case reflect.Struct:
 		return structure(t)
@@ -119,8 +123,21 @@ func unsigned[T uint8 | uint32 | uint64]() *codec {
 	}
 }
 
+// later returns what looks for the codec of a type when it is first needed.
+func later(t reflect.Type) func() *codec {
+	var found atomic.Pointer[codec]
+	return func() *codec {
+		c := found.Load()
+		if c == nil {
+			c = codecOf(t)
+			found.Store(c)
+		}
+		return c
+	}
+}
+
 func pointer(t reflect.Type) *codec {
-	of := sync.OnceValue(func() *codec { return codecOf(t.Elem()) }) // it may be of the type around it
+	of := later(t.Elem()) // it may be of the type around it
 	return &codec{
 		func(b []byte, at unsafe.Pointer) []byte {
 			to := *(*unsafe.Pointer)(at)
@@ -154,7 +171,7 @@ func decodeBytes(d *decoder, at unsafe.Pointer) {
 }
 
 func slice(t reflect.Type) *codec {
-	of := sync.OnceValue(func() *codec { return codecOf(t.Elem()) })
+	of := later(t.Elem())
 	size := t.Elem().Size()
 	return &codec{
 		func(b []byte, at unsafe.Pointer) []byte {
@@ -164,9 +181,9 @@ func slice(t reflect.Type) *codec {
 				return append(b, 0)
 			}
 			b = binary.AppendUvarint(b, uint64(len(data))+1)
-			first := unsafe.Pointer(unsafe.SliceData(data))
+			first, each := unsafe.Pointer(unsafe.SliceData(data)), of()
 			for i := range len(data) {
-				b = of().encode(b, unsafe.Add(first, uintptr(i)*size))
+				b = each.encode(b, unsafe.Add(first, uintptr(i)*size))
 			}
 			return b
 		},
@@ -180,11 +197,19 @@ func slice(t reflect.Type) *codec {
 			}
 			made := reflect.MakeSlice(t, n, n)
 			reflect.NewAt(t, at).Elem().Set(made)
-			first := made.UnsafePointer()
+			first, each := made.UnsafePointer(), of()
 			for i := range n {
-				of().decode(d, unsafe.Add(first, uintptr(i)*size))
+				each.decode(d, unsafe.Add(first, uintptr(i)*size))
 			}
 		},
+	}
+}
+
+// block is an array of bytes.
+func block(n int) *codec {
+	return &codec{
+		func(b []byte, at unsafe.Pointer) []byte { return append(b, unsafe.Slice((*byte)(at), n)...) },
+		func(d *decoder, at unsafe.Pointer) { copy(unsafe.Slice((*byte)(at), n), d.take(n)) },
 	}
 }
 

@@ -5,20 +5,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
+	"github.com/stet-run/stet/internal/sim/guest/life"
 	"github.com/stet-run/stet/internal/sim/link"
 	"github.com/stet-run/stet/internal/sim/wire"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
-func main() {
-	if err := serve(context.Background()); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-}
+func main() {} // it is not executed
+
+func init() { life.Is(func() error { return serve(context.Background()) }) }
 
 // serve answers requests, one after the other. What one machine changes it reports to the others:
 // to SQLite all requests come from one process.

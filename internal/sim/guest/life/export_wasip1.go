@@ -1,0 +1,4 @@
+package life
+
+//go:wasmexport life
+func life() { begin() }
