@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/history"
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/payload"
@@ -22,8 +22,8 @@ import (
 
 // Act says who asks for something, and why. The zero Act is one of this process, for
 // no reason that it gives. Runs keep it in their Audit; a schedule keeps Why while it
-// is paused. What has no audit is logged by the process that asks, at level Info, if
-// the Act says anything.
+// is paused. What is done to something else than a run is in the audit of the store (AuditOf),
+// and logged by the process that asks, at level Info, if the Act says anything.
 type Act struct {
 	// By says who acts: 1 to 255 bytes of text without control characters.
 	// Default: Config.Node.
@@ -63,29 +63,33 @@ func (a *Act) checkFor(verb store.ItemKind) error {
 	return errors.Join(problem, checkReason(a.Why))
 }
 
-// logged puts an act on what keeps no audit of its own into that of the store, if it was done,
-// and logs it if it says anything. If it cannot be put there, the log says so: the act stands.
+// logged logs an act on what is no run, if it was done and says anything. The store's audit has
+// it by what it was asked with (see record), or by noteFirst.
 func (e *Engine) logged(ctx context.Context, verb, object, name string, act Act, err error) {
-	if err == nil {
-		noteWithin, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-		defer cancel()
-		about := object + " " + name
-		if len(about) > maxAbout { // the numbers of many letters
-			about = about[:maxAbout]
-		}
-		if err := AuditOf(e).Note(noteWithin, verb, about, act); err != nil {
-			e.log.ErrorContext(ctx, "an act is missing in the store's audit", "verb", verb, object, name,
-				"by", cmp.Or(act.By, e.node), "why", act.Why, "error", err)
-		}
-	}
 	if err == nil && (act.By != "" || act.Why != "") {
 		e.log.InfoContext(ctx, "an operator's request was carried out",
 			"verb", verb, object, name, "by", cmp.Or(act.By, e.node), "why", act.Why)
 	}
 }
 
-// noteTime is how long an act waits for its place in the store's audit.
-const noteTime = 5 * time.Second
+// record returns what the store's audit is to have of an act. It goes with the request to the
+// entity, whose turn carries the request out and sends the record on.
+func (e *Engine) record(verb, object, name string, act Act) *acts.Record {
+	about := object + " " + name
+	if len(about) > maxAbout { // the numbers of many letters
+		about = strings.ToValidUTF8(about[:maxAbout], "")
+	}
+	return &acts.Record{By: cmp.Or(act.By, e.node), Verb: verb, About: about, Why: act.Why, ID: uuid.NewString()}
+}
+
+// noteFirst puts an act into the store's audit before it is done, where the store does it
+// without a command: an act that is done is there, whoever dies when.
+func noteFirst(ctx context.Context, e *Engine, verb, object, name string, act Act) error {
+	if err := acts.Note(ctx, e.inner, e.record(verb, object, name, act)); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
 
 // checkReason bounds what is kept in an audit.
 func checkReason(reason string) error {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/entity/acts"
+	"github.com/stet-run/stet/internal/entity/hooks"
+	"github.com/stet-run/stet/internal/entity/tokens"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
@@ -39,9 +41,11 @@ type AuditFilter struct {
 	Limit    int          // 0: store.DefaultPage
 }
 
-// List returns acts, newest first: of the last 90 days, and at most the last 10,000. An act is
-// there as soon as the call that made it has returned; one whose process died right after it
-// was carried out may be missing. ErrInvalid: a bad limit.
+// List returns acts, newest first: of the last 90 days, and at most the last 10,000. An act
+// is there with its effect: one commit has both. On a store that is on several servers it may
+// come a moment later. What the store does without a commit is there before: the removal of dead
+// letters, and drain; if the process dies right then it may not have been done. ErrInvalid: a
+// bad limit.
 func (a Audit) List(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 	if f.Limit == 0 {
 		f.Limit = store.DefaultPage
@@ -49,29 +53,21 @@ func (a Audit) List(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 	if f.Limit < 0 || f.Limit > store.MaxPage {
 		return nil, fmt.Errorf("audit: limit: expected 1 to %d, found %d: %w", store.MaxPage, f.Limit, ErrInvalid)
 	}
-	run, ok, err := a.engine.inner.Get(ctx, acts.ID)
-	if err != nil || !ok {
-		return nil, err
-	}
-	// The inbox first: what is entered meanwhile is then read twice, and not missed.
-	inbox, err := a.engine.store.Inbox(ctx, run.No)
+	// Acts on tokens and hooks count before their entity has entered them. They are read first:
+	// what is entered meanwhile is then read twice, and not missed.
+	records, err := a.attached(ctx, tokens.ID, hooks.ID)
+	var entered []acts.Record
 	if err == nil {
-		_, err = store.FillItems(ctx, a.engine.store, run.No, inbox)
+		entered, err = a.entered(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	entries, err := a.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
-	if err == nil {
-		err = payload.ReadableEntries(entries)
-	}
-	var records []acts.Record
-	if err == nil {
-		records, err = acts.Read(entries, inbox)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
-	}
+	records = slices.DeleteFunc(records, func(r acts.Record) bool {
+		return slices.ContainsFunc(entered, func(e acts.Record) bool { return e.ID == r.ID })
+	})
+	records = append(records, entered...)
+	slices.SortFunc(records, func(a, b acts.Record) int { return cmp.Compare(a.No, b.No) })
 	var list []AuditEntry
 	for _, r := range slices.Backward(records) {
 		switch {
@@ -84,6 +80,64 @@ func (a Audit) List(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 		list = append(list, AuditEntry{r.No, r.At.Time(), r.By, r.Verb, r.About, r.Why})
 	}
 	return list, nil
+}
+
+// entered returns what the audit's own entity has, oldest first.
+func (a Audit) entered(ctx context.Context) ([]acts.Record, error) {
+	run, ok, err := a.engine.inner.Get(ctx, acts.ID)
+	if err != nil || !ok {
+		return nil, err
+	}
+	// The inbox first: what is entered meanwhile is then read twice, and not missed.
+	inbox, err := a.inbox(ctx, run.No)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := a.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
+	if err == nil {
+		err = payload.ReadableEntries(entries)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return acts.Read(entries, inbox)
+}
+
+// attached returns the records that came to entities and that these have not entered.
+func (a Audit) attached(ctx context.Context, entities ...string) (records []acts.Record, err error) {
+	for _, id := range entities {
+		run, ok, err := a.engine.inner.Get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		inbox, err := a.inbox(ctx, run.No)
+		if err != nil {
+			return nil, err
+		}
+		more, err := acts.Attached(inbox)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, more...)
+	}
+	return records, nil
+}
+
+// inbox returns the inbox of an entity, with all values.
+func (a Audit) inbox(ctx context.Context, no store.RunNo) ([]store.Item, error) {
+	inbox, err := a.engine.store.Inbox(ctx, no)
+	if err == nil {
+		_, err = store.FillItems(ctx, a.engine.store, no, inbox)
+	}
+	for i := range inbox {
+		if err == nil {
+			err = payload.Readable(inbox[i].Value)
+		}
+	}
+	return inbox, err
 }
 
 // maxAbout bounds what an act is about, in bytes.

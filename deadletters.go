@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -183,6 +184,9 @@ func (d DeadLetters) Replay(ctx context.Context, number store.ItemNo, runID stri
 	if err = d.again(ctx, &page.Letters[0], runID); err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", number, err)
 	}
+	if err = noteFirst(ctx, d.engine, "replay", "dead_letter", fmt.Sprint(number), act); err != nil {
+		return fmt.Errorf("replay dead letter %d: %w", number, err)
+	}
 	_, err = d.remove(ctx, number)
 	d.engine.logged(ctx, "replay", "dead_letter", fmt.Sprint(number), act, err)
 	return err
@@ -279,9 +283,31 @@ func (d DeadLetters) Remove(ctx context.Context, act Act, numbers ...store.ItemN
 	if err := act.check(); err != nil {
 		return 0, fmt.Errorf("remove dead letters: %w", err)
 	}
+	there, err := d.there(ctx, numbers)
+	if err != nil || len(there) == 0 {
+		return 0, err
+	}
+	if err := noteFirst(ctx, d.engine, "remove", "dead_letters", fmt.Sprint(there), act); err != nil {
+		return 0, fmt.Errorf("remove dead letters: %w", err)
+	}
 	n, err := d.remove(ctx, numbers...)
-	d.engine.logged(ctx, "remove", "dead_letters", fmt.Sprint(numbers), act, err)
+	d.engine.logged(ctx, "remove", "dead_letters", fmt.Sprint(there), act, err)
 	return n, err
+}
+
+// there returns those of the numbers that are of dead letters.
+func (d DeadLetters) there(ctx context.Context, numbers []store.ItemNo) ([]store.ItemNo, error) {
+	found := map[store.ItemNo]bool{}
+	for chunk := range slices.Chunk(numbers, store.MaxPage) {
+		page, err := d.engine.store.DeadLetters(ctx, store.DeadFilter{Nos: chunk, Limit: len(chunk)})
+		if err != nil {
+			return nil, fmt.Errorf("remove dead letters: %w", err)
+		}
+		for i := range page.Letters {
+			found[page.Letters[i].Item.No] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(numbers), func(n store.ItemNo) bool { return !found[n] }), nil
 }
 
 func (d DeadLetters) remove(ctx context.Context, numbers ...store.ItemNo) (int, error) {

@@ -140,6 +140,9 @@ func (n Nodes) Drain(ctx context.Context, node string, act Act) error {
 		return fmt.Errorf("drain node %q: %w: one process at a time works on this store: stop it, and one that stands by "+
 			"takes over", node, ErrRefused)
 	}
+	if err := noteFirst(ctx, n.engine, "drain", "node", node, act); err != nil {
+		return fmt.Errorf("drain node %q: %w", node, err)
+	}
 	_, err = n.engine.store.Register(ctx, store.Node{ID: node, Boot: d.Nodes[i].Boot, Draining: true})
 	n.engine.logged(ctx, "drain", "node", node, act, err)
 	return err

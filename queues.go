@@ -144,6 +144,14 @@ func settingsOf(s *permit.Settings) QueueSettings {
 	}
 }
 
+// QueueOption is an option of Queues.Create: an Act, if an operator asks and not the code of an
+// application. The store's audit then has it.
+type QueueOption interface{ applyQueue(*queueOptions) }
+
+type queueOptions struct{ act *Act }
+
+func (a Act) applyQueue(o *queueOptions) { o.act = &a }
+
 // Queues are the queues of an engine's store. Safe for concurrent use.
 type Queues struct{ engine *Engine }
 
@@ -160,10 +168,17 @@ func (e *Engine) Queues() Queues { return Queues{e} }
 // Create that they keep from counting is logged at level Warn.
 //
 // Permits that are held stay: where there are more than a new limit allows, none is granted
-// until there are fewer. Errors: ErrRefused if the queue has another group, ErrInvalid, and
-// those of the store.
-func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error {
+// until there are fewer. Given an Act, the store's audit has it. Errors: ErrRefused if the queue
+// has another group, ErrInvalid, and those of the store.
+func (q Queues) Create(ctx context.Context, name string, s QueueSettings, opts ...QueueOption) error {
+	var o queueOptions
+	for _, opt := range opts {
+		opt.applyQueue(&o)
+	}
 	settings, err := s.stored()
+	if err == nil && o.act != nil {
+		err = o.act.check()
+	}
 	if err == nil {
 		err = location.CheckName(name)
 		if err != nil {
@@ -171,16 +186,19 @@ func (q Queues) Create(ctx context.Context, name string, s QueueSettings) error 
 		}
 	}
 	if err == nil {
-		err = q.declare(ctx, name, settings)
+		err = q.declare(ctx, name, settings, o.act)
 	}
 	if err != nil {
 		return queueError(name, err)
+	}
+	if o.act != nil {
+		q.engine.logged(ctx, permit.Create, "queue", name, *o.act, nil)
 	}
 	return nil
 }
 
 // declare sends the settings that the code declares to a queue, unless it has them.
-func (q Queues) declare(ctx context.Context, name string, s permit.Settings) error {
+func (q Queues) declare(ctx context.Context, name string, s permit.Settings, act *Act) error {
 	e := q.engine
 	state, run, err := e.inner.Queues().State(ctx, name)
 	switch {
@@ -200,8 +218,12 @@ func (q Queues) declare(ctx context.Context, name string, s permit.Settings) err
 		}
 	}
 	defer e.inner.Queues().Forget(name)
-	c := permit.Change{Settings: s, By: e.node, Build: e.build}
-	return entity.Tell(ctx, e.inner, permit.EntityID(name), permit.Create, c.Encode())
+	c, record := permit.Change{Settings: s, By: e.node, Build: e.build}, []byte(nil)
+	if act != nil {
+		c.By, c.Why = cmp.Or(act.By, e.node), act.Why
+		record = e.record(permit.Create, "queue", name, *act).Encode()
+	}
+	return entity.TellWith(ctx, e.inner, permit.EntityID(name), permit.Create, c.Encode(), record)
 }
 
 // redeclare says what settings that are declared again lead to.
@@ -251,9 +273,7 @@ func (q Queues) Set(ctx context.Context, name string, s QueueSettings, act Act) 
 		return queueError(name, err)
 	}
 	c := permit.Change{Settings: settings, By: cmp.Or(act.By, q.engine.node), Why: act.Why}
-	err = q.engine.manage(ctx, name, permit.Set, c.Encode())
-	q.engine.logged(ctx, permit.Set, "queue", name, act, err)
-	return err
+	return q.engine.manage(ctx, name, permit.Set, c.Encode(), act)
 }
 
 // Reset takes back what Set has overridden: the settings that the code declares count
@@ -271,9 +291,7 @@ func (q Queues) Pause(ctx context.Context, name string, act Act) error {
 		return queueError(name, err)
 	}
 	by := permit.Change{By: cmp.Or(act.By, q.engine.node), Why: act.Why}
-	err := q.engine.manage(ctx, name, permit.Pause, by.Encode())
-	q.engine.logged(ctx, permit.Pause, "queue", name, act, err)
-	return err
+	return q.engine.manage(ctx, name, permit.Pause, by.Encode(), act)
 }
 
 // Resume lets a paused queue grant permits again. Errors are those of Pause.
@@ -293,13 +311,12 @@ func (q Queues) act(ctx context.Context, name, verb string, act Act) error {
 	if err := act.check(); err != nil {
 		return queueError(name, err)
 	}
-	err := q.engine.manage(ctx, name, verb, nil)
-	q.engine.logged(ctx, verb, "queue", name, act, err)
-	return err
+	return q.engine.manage(ctx, name, verb, nil, act)
 }
 
 // manage asks a queue's record for something.
-func (e *Engine) manage(ctx context.Context, name, act string, value []byte) error {
+func (e *Engine) manage(ctx context.Context, name, verb string, value []byte, act Act) (err error) {
+	defer func() { e.logged(ctx, verb, "queue", name, act, err) }()
 	if err := location.CheckName(name); err != nil {
 		return queueError(name, fmt.Errorf("%w: %w", err, ErrInvalid))
 	}
@@ -307,7 +324,8 @@ func (e *Engine) manage(ctx context.Context, name, act string, value []byte) err
 		return queueError(name, err)
 	}
 	defer e.inner.Queues().Forget(name)
-	verdict, err := entity.Ask(ctx, e.inner, permit.EntityID(name), act, value)
+	record := e.record(verb, "queue", name, act)
+	verdict, err := entity.AskWith(ctx, e.inner, permit.EntityID(name), verb, value, record.Encode())
 	switch {
 	case err != nil:
 		return queueError(name, err)

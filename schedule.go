@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/schedule"
@@ -91,12 +92,14 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 }
 
 // ScheduleOption is an option of Workflow.Schedule: RefuseExisting, UntilCarriedOut or
-// OnQueue; and MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the schedule's
-// runs in place of those of Define.
+// OnQueue; an Act, if an operator asks and not the code of an application, which the store's
+// audit then has if it changes anything; and MaxRunTime, MaxSuspension, OnFailure or OnBug,
+// which count for the schedule's runs in place of those of Define.
 type ScheduleOption interface{ applySchedule(*scheduleOptions) error }
 
 type scheduleOptions struct {
 	refuse, wait bool
+	act          *Act     // nil: the code of an application asks
 	queue        *OnQueue // nil: as the definition says
 	policy       stored.Policy
 }
@@ -109,6 +112,11 @@ type untilCarriedOut struct{}
 func (untilCarriedOut) applySchedule(o *scheduleOptions) error {
 	o.wait = true
 	return nil
+}
+
+func (a Act) applySchedule(o *scheduleOptions) error {
+	o.act = &a
+	return a.check()
 }
 
 func (x Existing) applySchedule(o *scheduleOptions) error {
@@ -166,14 +174,22 @@ func (w *Workflow[In, Out]) Schedule(
 		place := q.place()
 		config.Queue = &place
 	}
+	var record *acts.Record
+	if o.act != nil {
+		record = e.record("set", "schedule", name, *o.act)
+	}
 	if !o.wait {
 		set := planner.Encode(&planner.Set{Config: *config})
-		err = entity.Send(ctx, e.inner, entity.ID(planner.Workflow, name), planner.ItemSet, set)
+		err = entity.SendWith(ctx, e.inner, entity.ID(planner.Workflow, name), planner.ItemSet, set, encoded(record))
 	} else {
-		_, err = e.askSchedule(ctx, name, planner.ItemSet, planner.Encode(&planner.Set{Config: *config, New: o.refuse}))
+		_, err = e.askSchedule(ctx, name, planner.ItemSet,
+			planner.Encode(&planner.Set{Config: *config, New: o.refuse}), record)
 	}
 	if err != nil {
 		return fail(err)
+	}
+	if o.act != nil {
+		e.logged(ctx, "set", "schedule", name, *o.act, nil)
 	}
 	return nil
 }

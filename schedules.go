@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
@@ -248,7 +249,7 @@ func (s Schedules) act(
 	if err := act.check(); err != nil {
 		return planner.Answer{}, aboutSchedule(verb, name, err)
 	}
-	answer, err := s.engine.askSchedule(ctx, name, what, value)
+	answer, err := s.engine.askSchedule(ctx, name, what, value, s.engine.record(verb, "schedule", name, act))
 	s.engine.logged(ctx, verb, "schedule", name, act, err)
 	return answer, aboutSchedule(verb, name, err)
 }
@@ -260,12 +261,15 @@ func aboutSchedule(act, name string, err error) error {
 	return fmt.Errorf("%s schedule %q: %w", act, name, err)
 }
 
-// askSchedule asks a schedule for something and waits for its answer.
-func (e *Engine) askSchedule(ctx context.Context, name, what string, value []byte) (planner.Answer, error) {
+// askSchedule asks a schedule for something and waits for its answer. record is for the audit;
+// nil: nobody's act.
+func (e *Engine) askSchedule(
+	ctx context.Context, name, what string, value []byte, record *acts.Record,
+) (planner.Answer, error) {
 	if err := checkName("schedule", name); err != nil {
 		return planner.Answer{}, err
 	}
-	answer, err := planner.Ask(ctx, e.inner, name, what, value)
+	answer, err := planner.Ask(ctx, e.inner, name, what, value, encoded(record))
 	switch {
 	case err != nil:
 		return answer, err
@@ -277,6 +281,14 @@ func (e *Engine) askSchedule(ctx context.Context, name, what string, value []byt
 		return answer, fmt.Errorf("%w: %s", ErrRefused, answer.Reason)
 	}
 	return answer, nil
+}
+
+// encoded returns the stored form of a record; nil of nil.
+func encoded(r *acts.Record) []byte {
+	if r == nil {
+		return nil
+	}
+	return r.Encode()
 }
 
 // scheduleExists is ErrExists of a schedule.

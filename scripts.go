@@ -80,7 +80,7 @@ const MaxScript = 512 << 10
 //
 // The name is that of the workflow, 1 to 64 bytes. Files are kept for people. Errors:
 // ErrInvalid, ErrTooLarge, ErrRefused (a script has 1,000 versions at most), and those of the
-// store. The act is in the version.
+// store. The act is in the version, and in the store's audit.
 func (s Scripts) Deploy(ctx context.Context, name string, code ScriptCode, act Act) (number int, err error) {
 	size := 0
 	content := &scripts.Content{Code: code.Code}
@@ -418,7 +418,8 @@ func (s Scripts) change(
 	if err != nil {
 		return answer, err
 	}
-	verdict, err := entity.Ask(ctx, s.engine.inner, scripts.ID(name), verb, value)
+	verdict, err := entity.AskWith(ctx, s.engine.inner, scripts.ID(name), verb, value,
+		s.engine.record(verb, "script", name, act).Encode())
 	if err != nil {
 		return answer, err
 	}

@@ -152,7 +152,8 @@ func (t Topics) Remove(ctx context.Context, name, eventID string, act Act) error
 	if _, err := t.engine.topicRecord(ctx, name); err != nil { // asked of nobody it would be made
 		return err
 	}
-	found, err := topic.Remove(ctx, t.engine.inner, name, eventID, cmp.Or(act.By, t.engine.node), act.Why)
+	found, err := topic.Remove(ctx, t.engine.inner, name, eventID,
+		t.engine.record("remove", "event", eventID+" of topic "+name, act))
 	if err == nil && !found {
 		err = ErrNotFound
 	}

@@ -196,7 +196,8 @@ type SetSchedule struct {
 	Policy    *Policy         `json:"policy,omitempty"`
 	Paused    bool            `json:"paused,omitempty"`
 	// Refuse refuses the request if there is another schedule of the name.
-	Refuse bool `json:"refuse_existing,omitempty"`
+	Refuse bool   `json:"refuse_existing,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Backfill asks for the instants of a time to be started.

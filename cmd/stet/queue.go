@@ -146,13 +146,16 @@ func (qc queueCommands) createCommand() *cobra.Command {
 				}
 				return err
 			}
+			if err := checkWho(cmd, f.who); err != nil {
+				return err
+			}
 			return qc.decide(cmd, f.timeout, "create", func(ctx context.Context, e *stet.Engine) error {
-				if err := e.Queues().Create(ctx, args[0], f.QueueSettings); err != nil {
+				if err := e.Queues().Create(ctx, args[0], f.QueueSettings, f.act()); err != nil {
 					return err
 				}
 				return say(ctx, storeSide{qc.app, e, e.Store()})
 			}, func(ctx context.Context, c *client.Client) error {
-				set := api.SetQueue{Limits: api.LimitsOf(&f.QueueSettings), Create: true}
+				set := api.SetQueue{Limits: api.LimitsOf(&f.QueueSettings), Create: true, Reason: f.reason}
 				if err := c.OnQueue(args[0]).Set(ctx, set); err != nil {
 					return err
 				}
@@ -161,6 +164,7 @@ func (qc queueCommands) createCommand() *cobra.Command {
 		},
 	}
 	f.add(cmd, true)
+	f.addAct(cmd)
 	return cmd
 }
 

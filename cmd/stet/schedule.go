@@ -43,6 +43,7 @@ func (sc scheduleCommands) createCommand() *cobra.Command {
 	var replace bool
 	var queue stet.OnQueue
 	var policy policyFlags
+	var act stet.Act
 	cmd := &cobra.Command{
 		Use:   "create NAME WORKFLOW [INPUT]",
 		Short: "create a schedule; INPUT is JSON, - reads it from standard input",
@@ -69,7 +70,7 @@ If there is a schedule of the name with other settings, that is an error, unless
 				}
 			}
 			s.Tags, s.Headers = tags, headers
-			options := []stet.ScheduleOption{stet.UntilCarriedOut()}
+			options := []stet.ScheduleOption{stet.UntilCarriedOut(), act}
 			if !replace {
 				options = append(options, stet.RefuseExisting)
 			}
@@ -97,7 +98,7 @@ If there is a schedule of the name with other settings, that is an error, unless
 				set := api.SetSchedule{
 					Workflow: args[1], Cron: s.Cron, Zone: s.Zone, EveryMS: s.Every.Milliseconds(), OffsetMS: s.Offset.Milliseconds(),
 					Overlap: &s.Overlap, CatchUpMS: inMillis(s.CatchUp), Input: input, Tags: tags, Headers: headers,
-					Policy: api.PolicyOf(own), Paused: s.Paused, Refuse: !replace,
+					Policy: api.PolicyOf(own), Paused: s.Paused, Refuse: !replace, Reason: act.Why,
 				}
 				if queue.Name != "" {
 					set.Queue = &api.QueuePlace{Name: queue.Name, Key: queue.Key, Priority: queue.Priority}
@@ -120,9 +121,16 @@ If there is a schedule of the name with other settings, that is an error, unless
 	flags.StringVar(&queue.Key, "queue-key", "", "on whose behalf the runs are: `keys` of a queue take turns")
 	flags.IntVar(&queue.Priority, "priority", 0, "runs of a higher priority get their permit before others")
 	policy.add(cmd)
+	actFlags(cmd, &act)
 	flags.BoolVar(&s.Paused, "paused", false, "begin paused")
 	flags.BoolVar(&replace, "replace", false, "change the schedule of the name, if there is one")
 	return cmd
+}
+
+// actFlags adds the flags that say who asks, and why.
+func actFlags(cmd *cobra.Command, act *stet.Act) {
+	whoFlag(cmd, &act.By)
+	cmd.Flags().StringVar(&act.Why, "reason", "", "why, for people")
 }
 
 // scheduleTimeout is how long a request waits for the owner's decision.
@@ -133,6 +141,11 @@ const scheduleTimeout = 10 * time.Second
 func (sc scheduleCommands) scheduling(
 	cmd *cobra.Command, fn func(context.Context, *stet.Engine) error, by func(context.Context, *client.Client) error,
 ) error {
+	if who, err := cmd.Flags().GetString("by"); err == nil {
+		if err := checkWho(cmd, who); err != nil {
+			return err
+		}
+	}
 	decide := func(fn func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), scheduleTimeout)
 		defer cancel()
@@ -148,7 +161,9 @@ func (sc scheduleCommands) scheduling(
 		return noSchedule(err)
 	}
 	if c, err := sc.client(); c != nil || err != nil {
-		return orBy(err, func() error { return decide(func(ctx context.Context) error { return by(ctx, c) }) })
+		return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
+			return decide(func(ctx context.Context) error { return by(ctx, c) })
+		})
 	}
 	return sc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		return decide(func(ctx context.Context) error { return fn(ctx, e) })
@@ -164,33 +179,37 @@ func noSchedule(err error) error {
 }
 
 func (sc scheduleCommands) pauseCommand() *cobra.Command {
-	var reason string
+	var act stet.Act
 	cmd := &cobra.Command{
 		Use: "pause NAME", Short: "skip the instants of a schedule until it is resumed; runs continue", Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				return e.Schedules().Pause(ctx, args[0], stet.Act{Why: reason})
-			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Pause(ctx, reason) })
+				return e.Schedules().Pause(ctx, args[0], act)
+			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Pause(ctx, act.Why) })
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the schedule")
+	actFlags(cmd, &act)
 	return cmd
 }
 
 func (sc scheduleCommands) resumeCommand() *cobra.Command {
-	return &cobra.Command{
+	var act stet.Act
+	cmd := &cobra.Command{
 		Use: "resume NAME", Short: "resume a paused schedule; the instants that have passed are skipped",
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				return e.Schedules().Resume(ctx, args[0], stet.Act{})
-			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Resume(ctx, "") })
+				return e.Schedules().Resume(ctx, args[0], act)
+			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Resume(ctx, act.Why) })
 		},
 	}
+	actFlags(cmd, &act)
+	return cmd
 }
 
 func (sc scheduleCommands) triggerCommand() *cobra.Command {
-	return &cobra.Command{
+	var act stet.Act
+	cmd := &cobra.Command{
 		Use: "trigger NAME", Short: "start a run now and print its ID", Args: exactly("NAME"),
 		Long: `Starts a run now and prints its ID, also if the schedule is paused. If a run has
 not ended, the overlap policy decides: the run begins later, or it is refused.`,
@@ -205,14 +224,19 @@ not ended, the overlap policy decides: the run begins later, or it is refused.`,
 				return sc.id(id)
 			}
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				return told(e.Schedules().Trigger(ctx, args[0], stet.Act{}))
-			}, func(ctx context.Context, c *client.Client) error { return told(c.OnSchedule(args[0]).Trigger(ctx, "")) })
+				return told(e.Schedules().Trigger(ctx, args[0], act))
+			}, func(ctx context.Context, c *client.Client) error {
+				return told(c.OnSchedule(args[0]).Trigger(ctx, act.Why))
+			})
 		},
 	}
+	actFlags(cmd, &act)
+	return cmd
 }
 
 func (sc scheduleCommands) backfillCommand() *cobra.Command {
 	var from, to string
+	var act stet.Act
 	cmd := &cobra.Command{
 		Use: "backfill NAME --from TIME --to TIME", Short: "start the runs of instants that have passed",
 		Args: exactly("NAME"),
@@ -229,26 +253,30 @@ started again.`,
 				times[i] = at
 			}
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				return e.Schedules().Backfill(ctx, args[0], times[0], times[1], stet.Act{})
+				return e.Schedules().Backfill(ctx, args[0], times[0], times[1], act)
 			}, func(ctx context.Context, c *client.Client) error {
-				return c.OnSchedule(args[0]).Backfill(ctx, api.Backfill{From: times[0], To: times[1]})
+				return c.OnSchedule(args[0]).Backfill(ctx, api.Backfill{From: times[0], To: times[1], Reason: act.Why})
 			})
 		},
 	}
+	actFlags(cmd, &act)
 	cmd.Flags().StringVar(&from, "from", "", "the `time` of the first instant, like 2026-01-31T12:00:00Z")
 	cmd.Flags().StringVar(&to, "to", "", "the `time` before which the last instant is")
 	return cmd
 }
 
 func (sc scheduleCommands) deleteCommand() *cobra.Command {
-	return &cobra.Command{
+	var act stet.Act
+	cmd := &cobra.Command{
 		Use: "delete NAME", Short: "remove a schedule; its runs continue", Aliases: []string{"rm"}, Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sc.scheduling(cmd, func(ctx context.Context, e *stet.Engine) error {
-				return e.Schedules().Delete(ctx, args[0], stet.Act{})
-			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Delete(ctx, "") })
+				return e.Schedules().Delete(ctx, args[0], act)
+			}, func(ctx context.Context, c *client.Client) error { return c.OnSchedule(args[0]).Delete(ctx, act.Why) })
 		},
 	}
+	actFlags(cmd, &act)
+	return cmd
 }
 
 // when says when a schedule is due.

@@ -25,21 +25,40 @@ func ID(workflow, name string) string { return workflow + "/" + name }
 // Send puts a message with the name into the inbox of an entity, which is made if it is
 // not there.
 func Send(ctx context.Context, c Client, id, name string, value []byte) error {
+	return SendWith(ctx, c, id, name, value, nil)
+}
+
+// SendWith is Send with a record of who asks and why (see Attach).
+func SendWith(ctx context.Context, c Client, id, name string, value, record []byte) error {
 	item := newItem(store.ItemMessage, name, value)
+	Attach(&item, record)
 	_, err := c.Tell(ctx, id, item)
 	return err
 }
 
 // Tell is Send of what the entity answers, without waiting for that.
 func Tell(ctx context.Context, c Client, id, name string, value []byte) error {
-	_, err := c.Tell(ctx, id, newItem(store.ItemUpdate, name, value))
+	return TellWith(ctx, c, id, name, value, nil)
+}
+
+// TellWith is Tell with a record of who asks and why (see Attach).
+func TellWith(ctx context.Context, c Client, id, name string, value, record []byte) error {
+	item := newItem(store.ItemUpdate, name, value)
+	Attach(&item, record)
+	_, err := c.Tell(ctx, id, item)
 	return err
 }
 
 // Ask is Send and returns the answer of the entity. payload.ErrSealed: the key with which
 // the answer is encrypted is missing here.
 func Ask(ctx context.Context, c Client, id, name string, value []byte) ([]byte, error) {
+	return AskWith(ctx, c, id, name, value, nil)
+}
+
+// AskWith is Ask with a record of who asks and why (see Attach).
+func AskWith(ctx context.Context, c Client, id, name string, value, record []byte) ([]byte, error) {
 	item := newItem(store.ItemUpdate, name, value)
+	Attach(&item, record)
 	answer, err := c.Tell(ctx, id, item)
 	if err != nil {
 		return nil, err

@@ -151,6 +151,7 @@ func (m *Machine) Advance(now, inboxAt store.Time) {
 			m.w.Keep(&it) // an entity has no end
 			continue
 		}
+		Detach(&it)
 		m.guard(func() { m.cfg.Rules.Take(&it, m.bound, m.w) })
 		if _, ok := m.w.settled[it.No]; !ok {
 			m.w.Keep(&it)

@@ -23,8 +23,8 @@ type Rules interface {
 	// once in the life of these rules: an item that was kept, by this Rules or by
 	// former ones, comes again after Load, with State Seen. The item must be
 	// consumed or kept, now or later in the same turn; otherwise the entity keeps it.
-	// Only what others sent to the entity comes here, no verbs. now is the
-	// store's time, as a lower bound.
+	// Only what others sent to the entity comes here, no verbs. An item to which a record
+	// was attached has that in place of Headers. now is the store's time, as a lower bound.
 	Take(it *store.Item, now store.Time, w *Writer)
 
 	// Tick is called in every turn after the items, unless the turn is full by

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
@@ -90,8 +91,8 @@ func (q *Queues) State(ctx context.Context, name string) (permit.State, store.Ru
 
 // Creating returns the last declaration of a queue's settings of which its owner does not
 // know yet; nil: there is none.
-func (q *Queues) Creating(ctx context.Context, entity store.RunNo) (*permit.Change, error) {
-	items, err := q.cfg.Store.Inbox(ctx, entity)
+func (q *Queues) Creating(ctx context.Context, record store.RunNo) (*permit.Change, error) {
+	items, err := q.cfg.Store.Inbox(ctx, record)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +104,7 @@ func (q *Queues) Creating(ctx context.Context, entity store.RunNo) (*permit.Chan
 		if err := payload.Readable(it.Value); err != nil {
 			return nil, err
 		}
+		entity.Detach(it)
 		c, err := permit.DecodeChange(it.Value)
 		return &c, err
 	}

@@ -346,6 +346,7 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 	{name: "scripted", want: "a wait b, c", workflows: scripted},
+	{name: "audited", want: "found", workflows: audited},
 	{
 		name: "undone", want: "error no van",
 		workflows: func(*stet.Engine) []stet.Definition {

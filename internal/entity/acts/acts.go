@@ -4,6 +4,9 @@
 //
 // Each item is a [Record] and becomes an entry, at the place of its number. A record is kept
 // for [KeepFor], and no more than the last [Keep] are.
+//
+// What is asked of another entity has its record attached. The turn that carries it out sends
+// the record here ([CarriedOut]), so that neither stands without the other.
 package acts
 
 import (
@@ -40,6 +43,7 @@ type Record struct {
 	About  string `json:"about,omitempty"` // as "queue mail"
 	Why    string `json:"why,omitempty"`
 	Detail string `json:"detail,omitempty"`
+	ID     string `json:"id,omitempty"` // of the request; "": it was noted by itself
 
 	No store.ItemNo `json:"-"`
 	At store.Time   `json:"-"`
@@ -53,11 +57,47 @@ type stored struct {
 
 // Note makes a record durable.
 func Note(ctx context.Context, c entity.Client, r *Record) error {
+	return entity.Send(ctx, c, ID, item, r.Encode())
+}
+
+// Encode returns the stored form.
+func (r *Record) Encode() []byte {
 	value, err := json.Marshal(r)
 	if err != nil {
-		return err
+		panic(err) // it is made of texts
 	}
-	return entity.Send(ctx, c, ID, item, value)
+	return value
+}
+
+// CarriedOut sends the record that is attached to an item, if there is one, in the turn that
+// carries the item out. A turn that is made again after a crash sends it once.
+func CarriedOut(it *store.Item, w *entity.Writer) {
+	if it.Headers == nil {
+		return
+	}
+	w.Send(store.Command{RunID: ID, Item: &store.Item{
+		Kind: store.ItemMessage, Name: item, ID: "act " + it.ID, Origin: it.Origin, Value: it.Headers,
+	}})
+}
+
+// Attached returns the records that are attached to items of an inbox which count already,
+// before their entity has entered them.
+func Attached(inbox []store.Item) ([]Record, error) {
+	var records []Record
+	for i := range inbox {
+		it := inbox[i]
+		data := entity.Detach(&it)
+		if data == nil || it.State == store.Consumed {
+			continue
+		}
+		var r Record
+		if err := decode(data, &r); err != nil {
+			return nil, fmt.Errorf("item %d: %w", it.No, err)
+		}
+		r.At, r.No = it.Sent, it.No
+		records = append(records, r)
+	}
+	return records, nil
 }
 
 // Read returns the records, oldest first, those that have not been entered yet included. The

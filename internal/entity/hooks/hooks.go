@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/store"
 )
 
@@ -47,22 +48,22 @@ type Hook struct {
 	Why     string     `json:"why,omitempty"`
 }
 
-// Set makes a hook durable, in place of one of its name.
-func Set(ctx context.Context, c entity.Client, h *Hook) error {
+// Set makes a hook durable, in place of one of its name, with the record of who sets it.
+func Set(ctx context.Context, c entity.Client, h *Hook, r *acts.Record) error {
 	value, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	return entity.Send(ctx, c, ID, itemSet, value)
+	return entity.SendWith(ctx, c, ID, itemSet, value, r.Encode())
 }
 
-// Remove makes the removal of a hook durable. One of an unknown hook does nothing.
-func Remove(ctx context.Context, c entity.Client, name string) error {
+// Remove makes the removal of a hook durable, with the record of who asks for it. One of an unknown hook does nothing.
+func Remove(ctx context.Context, c entity.Client, name string, r *acts.Record) error {
 	value, err := json.Marshal(name)
 	if err != nil {
 		return err
 	}
-	return entity.Send(ctx, c, ID, itemRemove, value)
+	return entity.SendWith(ctx, c, ID, itemRemove, value, r.Encode())
 }
 
 // Read returns the hooks that count, by their names. The error wraps store.ErrDamaged.
@@ -76,7 +77,9 @@ func Read(entries []store.Entry, inbox []store.Item) ([]Hook, error) {
 		hooks[h.Name] = h
 	}
 	for i := range inbox {
-		set, removed, err := changeOf(&inbox[i])
+		it := inbox[i]
+		entity.Detach(&it)
+		set, removed, err := changeOf(&it)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("item %d: %w", inbox[i].No, err)
@@ -131,8 +134,10 @@ func (Rules) Take(it *store.Item, _ store.Time, w *entity.Writer) {
 	case err != nil:
 	case set != nil:
 		w.Put(locOf(set.Name), it.Value)
+		acts.CarriedOut(it, w)
 	case removed != "":
 		w.Delete(locOf(removed))
+		acts.CarriedOut(it, w)
 	}
 }
 

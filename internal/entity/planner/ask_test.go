@@ -33,23 +33,23 @@ func (d *desk) Verdict(context.Context, store.RunNo, store.ItemNo, string) ([]by
 // TestAskMakesNoSchedule: only one that is set is made.
 func TestAskMakesNoSchedule(t *testing.T) {
 	d := &desk{verdict: planner.Encode(&planner.Answer{OK: true, RunID: "r"})}
-	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemPause, nil); err != nil || !a.Missing || d.told != "" {
+	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemPause, nil, nil); err != nil || !a.Missing || d.told != "" {
 		t.Errorf("got %+v, %v; told %q", a, err, d.told)
 	}
-	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemSet, nil); err != nil || !a.OK ||
+	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemSet, nil, nil); err != nil || !a.OK ||
 		d.told != "stet.schedule/n "+planner.ItemSet {
 		t.Errorf("got %+v, %v; told %q", a, err, d.told)
 	}
 	d.known = true
-	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemTrigger, nil); err != nil || a.RunID != "r" {
+	if a, err := planner.Ask(t.Context(), d, "n", planner.ItemTrigger, nil, nil); err != nil || a.RunID != "r" {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	d.verdict = []byte{0xff}
-	if _, err := planner.Ask(t.Context(), d, "n", planner.ItemTrigger, nil); !errors.Is(err, store.ErrDamaged) {
+	if _, err := planner.Ask(t.Context(), d, "n", planner.ItemTrigger, nil, nil); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("a damaged answer: %v", err)
 	}
 	d.err = errors.New("away")
-	if _, err := planner.Ask(t.Context(), d, "n", planner.ItemTrigger, nil); !errors.Is(err, d.err) {
+	if _, err := planner.Ask(t.Context(), d, "n", planner.ItemTrigger, nil, nil); !errors.Is(err, d.err) {
 		t.Errorf("a store that is away: %v", err)
 	}
 }

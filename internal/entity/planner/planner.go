@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/schedule"
@@ -449,7 +450,7 @@ func (r *Rules) answer(it *store.Item, now store.Time, w *entity.Writer) Answer 
 		if err := Decode(it.Value, &s); err != nil {
 			return Answer{Reason: err.Error()}
 		}
-		return r.set(&s, now, w)
+		return r.set(&s, it, now, w)
 	}
 	if r.Config == nil {
 		return Answer{Missing: true}
@@ -464,7 +465,11 @@ func (r *Rules) answer(it *store.Item, now store.Time, w *entity.Writer) Answer 
 			r.State.Paused, r.State.PausedAt, r.State.Reason, r.State.Quiet = false, 0, "", now
 		}
 	case ItemTrigger:
-		return r.trigger(now, w)
+		answer := r.trigger(now, w)
+		if answer.OK {
+			acts.CarriedOut(it, w)
+		}
+		return answer
 	case ItemBackfill:
 		var f Fill
 		if err := Decode(it.Value, &f); err != nil {
@@ -482,11 +487,12 @@ func (r *Rules) answer(it *store.Item, now store.Time, w *entity.Writer) Answer 
 	default:
 		return Answer{Reason: fmt.Sprintf("nobody knows %q", it.Name)}
 	}
+	acts.CarriedOut(it, w)
 	return Answer{OK: true}
 }
 
 // set makes the schedule, or another one of it.
-func (r *Rules) set(s *Set, now store.Time, w *entity.Writer) Answer {
+func (r *Rules) set(s *Set, it *store.Item, now store.Time, w *entity.Writer) Answer {
 	former := r.Config
 	if former != nil {
 		paused := s.Config
@@ -517,6 +523,7 @@ func (r *Rules) set(s *Set, now store.Time, w *entity.Writer) Answer {
 	}
 	w.Put("config", Encode(&config))
 	w.Put("state", Encode(&r.State))
+	acts.CarriedOut(it, w)
 	return Answer{OK: true}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 )
@@ -490,6 +491,7 @@ func (q *Rules) manage(it *store.Item, now store.Time, w *entity.Writer) []byte 
 	}
 	put(w, headLoc, q.head)
 	q.changed = true
+	acts.CarriedOut(it, w)
 	return []byte{permit.Yes}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/store"
 )
 
@@ -191,6 +192,9 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 		answer.Refused = "the request does not decode: " + err.Error()
 	} else {
 		answer = r.change(it.Name, &c, now, w)
+	}
+	if answer.Refused == "" && !answer.Missing {
+		acts.CarriedOut(it, w)
 	}
 	w.Consume(it.No, encode(&answer))
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/store"
 )
 
@@ -41,22 +42,22 @@ type Token struct {
 	By        string     `json:"by"`
 }
 
-// Add makes a token durable.
-func Add(ctx context.Context, c entity.Client, t *Token) error {
+// Add makes a token durable, with the record of who adds it.
+func Add(ctx context.Context, c entity.Client, t *Token, r *acts.Record) error {
 	value, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	return entity.Send(ctx, c, ID, itemAdd, value)
+	return entity.SendWith(ctx, c, ID, itemAdd, value, r.Encode())
 }
 
-// Revoke makes a revocation durable. One of an unknown token does nothing.
-func Revoke(ctx context.Context, c entity.Client, id string) error {
+// Revoke makes a revocation durable, with the record of who asks for it. One of an unknown token does nothing.
+func Revoke(ctx context.Context, c entity.Client, id string, r *acts.Record) error {
 	value, err := json.Marshal(id)
 	if err != nil {
 		return err
 	}
-	return entity.Send(ctx, c, ID, itemRevoke, value)
+	return entity.SendWith(ctx, c, ID, itemRevoke, value, r.Encode())
 }
 
 // Read returns the tokens that count, by their IDs. The error wraps store.ErrDamaged.
@@ -70,8 +71,10 @@ func Read(entries []store.Entry, inbox []store.Item) ([]Token, error) {
 		tokens[t.ID] = t
 	}
 	for i := range inbox {
-		if err := apply(tokens, &inbox[i]); err != nil {
-			return nil, fmt.Errorf("item %d: %w", inbox[i].No, err)
+		it := inbox[i]
+		entity.Detach(&it)
+		if err := apply(tokens, &it); err != nil {
+			return nil, fmt.Errorf("item %d: %w", it.No, err)
 		}
 	}
 	list := make([]Token, 0, len(tokens))
@@ -140,6 +143,7 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 	var revoked string
 	if it.Kind == store.ItemMessage && it.Name == itemRevoke && decode(it.Value, &revoked) == nil {
 		r.forget(revoked, w)
+		acts.CarriedOut(it, w)
 		return
 	}
 	if apply(changed, it) != nil {
@@ -155,6 +159,7 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 		}
 		r.known[id] = t.Expires
 		w.Put(id, value)
+		acts.CarriedOut(it, w)
 	}
 }
 

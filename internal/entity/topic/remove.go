@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/internal/event"
 	"github.com/stet-run/stet/store"
 )
@@ -25,8 +26,9 @@ type removed struct {
 
 // Remove takes the event with the ID out of a topic, and reports whether there was one. The
 // entity of the topic is there.
-func Remove(ctx context.Context, c entity.Client, topic, id, by, why string) (found bool, err error) {
-	verdict, err := entity.Ask(ctx, c, event.EntityID(topic), itemRemove, event.Encode(&removal{id, by, why}))
+func Remove(ctx context.Context, c entity.Client, topic, id string, r *acts.Record) (found bool, err error) {
+	verdict, err := entity.AskWith(ctx, c, event.EntityID(topic), itemRemove,
+		event.Encode(&removal{id, r.By, r.Why}), r.Encode())
 	if err != nil {
 		return false, err
 	}
@@ -47,6 +49,7 @@ func (r *Rules) request(it *store.Item, now store.Time, w *entity.Writer) []byte
 			continue
 		}
 		w.Note("an event was taken out of its topic", "topic", r.name, "event", q.ID, "by", q.By, "why", q.Why)
+		acts.CarriedOut(it, w)
 		if e.to == "" {
 			r.lapse(e, w)
 			return event.Encode(&removed{true})

@@ -88,10 +88,7 @@ type setQueue struct {
 func (s *Server) setQueue(ctx context.Context, c *endpoint.Call, in setQueue) (*api.Done, error) {
 	return done(c.View.OnQueue(in.Name, in.Body.Reason, func(q stet.Queues, a stet.Act) error {
 		if in.Body.Create {
-			if err := q.Create(ctx, in.Name, in.Body.Settings()); err != nil {
-				return err
-			}
-			return stet.AuditOf(s.Engine).Note(ctx, "create", "queue "+in.Name, a)
+			return q.Create(ctx, in.Name, in.Body.Settings(), a)
 		}
 		return q.Set(ctx, in.Name, in.Body.Settings(), a)
 	}))
@@ -164,10 +161,7 @@ type setSchedule struct {
 }
 
 func (s *Server) setSchedule(ctx context.Context, c *endpoint.Call, in setSchedule) (*api.Done, error) {
-	if err := c.View.SetSchedule(ctx, in.Name, in.Body); err != nil {
-		return nil, err
-	}
-	return done(stet.AuditOf(s.Engine).Note(ctx, "set", "schedule "+in.Name, stet.Act{By: c.Who.Name}))
+	return done(c.View.SetSchedule(ctx, in.Name, in.Body))
 }
 
 // onSchedule makes a request about a schedule that has no arguments of its own.

@@ -398,7 +398,7 @@ func (v *View) SetSchedule(ctx context.Context, name string, in api.SetSchedule)
 	if in.Overlap != nil {
 		s.Overlap = *in.Overlap
 	}
-	var options []stet.ScheduleOption
+	options := []stet.ScheduleOption{stet.Act{By: v.who.Name, Why: in.Reason}}
 	policy, err := in.Policy.Options()
 	if err != nil {
 		return err
