@@ -242,6 +242,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.checkLease(found.Slots); err != nil {
 		return nil, err
 	}
+	if n := len(store.LanesOf(cfg.Store).Lanes()); found.Lanes > 1 && n != found.Lanes {
+		return nil, fmt.Errorf("config: Store: expected the %d lanes of a store on several servers, found a %T that hides "+
+			"them: let it implement store.Laned with the lanes of the store it wraps, see store.WrapLanes: %w",
+			found.Lanes, cfg.Store, ErrInvalid)
+	}
 	payloads := cfg.Payloads.policy()
 	e := &Engine{base: cfg.Store, payloads: payloads, log: cfg.Logger, codecs: cfg.Codecs,
 		node: cfg.Node, build: cfg.Build, retry: cfg.Retry, onFailure: cfg.OnFailure, onBug: cfg.OnBug,

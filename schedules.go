@@ -192,7 +192,8 @@ func (s Schedules) Resume(ctx context.Context, name string, act Act) error {
 
 // Trigger starts a run now, also if the schedule is paused, and returns its ID. If a
 // run has not ended, the overlap policy decides: the run may begin later, or the
-// request is ErrRefused. Other errors are those of Pause.
+// request is ErrRefused. Other errors are those of Pause. On a store on several servers the run may be on its way
+// to another one, for as long as that is away: until it is there it is not found.
 func (s Schedules) Trigger(ctx context.Context, name string, act Act) (runID string, err error) {
 	answer, err := s.act(ctx, "trigger", name, planner.ItemTrigger, nil, act)
 	if err == nil {

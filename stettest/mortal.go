@@ -44,9 +44,16 @@ func (f Fault) String() string {
 }
 
 // mortal is a process's handle on the store, on which a fault happens at one commit of
-// turns.
+// turns, of whichever lane.
 type mortal struct {
 	store.Store
+	store.Laned
+	*end
+}
+
+// end is what a handle and its lanes share.
+type end struct {
+	whole store.Store
 	at    int64 // number of the commit of turns at which it happens; 0: never
 	what  Fault
 	count atomic.Int64 // of such commits
@@ -55,13 +62,14 @@ type mortal struct {
 }
 
 func newMortal(s store.Store, at int64, what Fault) *mortal {
-	return &mortal{Store: s, at: at, what: what, died: make(chan struct{})}
+	e := &end{whole: s, at: at, what: what, died: make(chan struct{})}
+	return &mortal{s, store.WrapLanes(s, func(lane store.Store) store.Store { return &mortal{Store: lane, end: e} }), e}
 }
 
 // die ends the process's access to the store, as the end of the process would.
-func (m *mortal) die() {
+func (m *end) die() {
 	if m.dead.CompareAndSwap(false, true) {
-		_ = m.Store.Close() // the process would not see the error either
+		_ = m.whole.Close() // the process would not see the error either
 		close(m.died)
 	}
 }

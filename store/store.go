@@ -155,6 +155,8 @@ type Description struct {
 	Nodes     []Node   // not stopped, by ID
 	Leases    []Lease  // held, expired or not, by shard
 	Now       Time
+	// Lanes is how many lanes the store has, see Laned; 0: one.
+	Lanes int
 	// OwnClock: Now goes on at least as fast as the steady clock of this process. Say so only of a store
 	// that lives in the process. Of others a node believes its steady clock to be a little too fast.
 	OwnClock bool

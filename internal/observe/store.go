@@ -15,12 +15,15 @@ func Store(s store.Store, p *Port) store.Store {
 	if p == nil || p.Committed == nil && p.Claimed == nil && p.Value == nil && p.StoreError == nil {
 		return s
 	}
-	return &observed{Store: s, port: p}
+	return &observed{Store: s, port: p, Laned: store.WrapLanes(s, func(lane store.Store) store.Store {
+		return &observed{Store: lane, port: p}
+	})}
 }
 
-// observed is a store whose acts are reported.
+// observed is a store whose acts are reported, those of its lanes too.
 type observed struct {
 	store.Store
+	store.Laned
 	port *Port
 
 	mu sync.Mutex

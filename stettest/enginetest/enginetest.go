@@ -61,6 +61,7 @@ type world struct {
 	open    func() store.Store
 	outside *stet.Engine
 	slots   int
+	lanes   store.Laned
 	started atomic.Int64 // processes
 
 	mu         sync.Mutex
@@ -70,8 +71,10 @@ type world struct {
 func newWorld(t testing.TB, open Open) *world {
 	t.Helper()
 	w := &world{t: t, open: open(t), executions: map[string]int{}}
+	s := w.open()
+	w.lanes = store.LanesOf(s)
 	cfg := stet.Config{
-		Store: w.open(), Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Payloads: payloads, Node: "outside", Poll: poll, Logger: slog.New(slog.DiscardHandler),
 	}
 	var err error
 	if w.outside, err = stet.New(t.Context(), cfg); err != nil {

@@ -169,6 +169,10 @@ var entityScenarios = []scenario{
 				return err
 			}
 			got, err := tick.Handle(e, runID).Wait(ctx)
+			for errors.Is(err, stet.ErrNotFound) && ctx.Err() == nil { // it is on its way to another server
+				rest(ctx, 10*time.Millisecond)
+				got, err = tick.Handle(e, runID).Wait(ctx)
+			}
 			if err != nil {
 				return err
 			}

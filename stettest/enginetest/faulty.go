@@ -10,9 +10,16 @@ import (
 )
 
 // faulty is a process's handle on the store, on which a fault happens at one commit of
-// turns.
+// turns. Its lanes are those of the store, with the same fault: it happens at one commit of all of them.
 type faulty struct {
 	store.Store
+	store.Laned
+	*faults
+}
+
+// faults are what a handle and its lanes share.
+type faults struct {
+	whole store.Store
 	at    int64 // number of the commit of turns at which it happens; 0: never
 	what  stettest.Fault
 	count atomic.Int64 // of such commits
@@ -21,15 +28,16 @@ type faulty struct {
 }
 
 func newFaulty(s store.Store, at int64, what stettest.Fault) *faulty {
-	return &faulty{Store: s, at: at, what: what, died: make(chan struct{})}
+	f := &faults{whole: s, at: at, what: what, died: make(chan struct{})}
+	return &faulty{s, store.WrapLanes(s, func(lane store.Store) store.Store { return &faulty{Store: lane, faults: f} }), f}
 }
 
 var errDead = fmt.Errorf("the process is dead: %w", store.ErrUnavailable)
 
 // die ends the process's access to the store.
-func (f *faulty) die() {
+func (f *faults) die() {
 	if f.dead.CompareAndSwap(false, true) {
-		_ = f.Store.Close() // the process would not see the error either
+		_ = f.whole.Close() // the process would not see the error either
 		close(f.died)
 	}
 }

@@ -100,7 +100,7 @@ func nodes(t *testing.T, open Open) {
 	}
 }
 
-// settle waits until the processes share all shards evenly, and returns how long that
+// settle waits until the processes share the shards of each lane evenly, and returns how long that
 // took.
 func (w *world) settle(ctx context.Context, limit time.Duration, processes ...*process) time.Duration {
 	w.t.Helper()
@@ -110,18 +110,31 @@ func (w *world) settle(ctx context.Context, limit time.Duration, processes ...*p
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		held := map[string]int{}
+		held := map[string]int{}           // shards by node
+		byLane := map[int]map[string]int{} // and lane
 		for _, l := range d.Leases {
 			if l.Shard.Group == store.DefaultGroup && l.Until > d.Now {
 				held[l.Node]++
+				lane := w.lanes.LaneOf(l.Shard.Slot)
+				if byLane[lane] == nil {
+					byLane[lane] = map[string]int{}
+				}
+				byLane[lane][l.Node]++
 			}
 		}
-		least, most, sum := w.slots, 0, 0
+		sum, uneven := 0, 0
 		for _, p := range processes {
-			least, most, sum = min(least, held[p.name]), max(most, held[p.name]), sum+held[p.name]
+			sum += held[p.name]
+		}
+		for _, of := range byLane {
+			least, most := w.slots, 0
+			for _, p := range processes {
+				least, most = min(least, of[p.name]), max(most, of[p.name])
+			}
+			uneven = max(uneven, most-least)
 		}
 		switch took := time.Since(begun); {
-		case sum == w.slots && most-least <= 1:
+		case sum == w.slots && uneven <= 1:
 			return took
 		case took > limit:
 			w.t.Fatalf("after %s the shards are with %v", limit, held)

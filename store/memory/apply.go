@@ -92,10 +92,11 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 			return store.Answer{Outcome: store.Exists, Run: r.answer()}
 		}
 	}
-	d.lastRun++
+	no := d.next(start.ID)
+	d.lastRun = max(d.lastRun, no)
 	r := &run{
 		Run: store.Run{
-			No: d.lastRun, ID: start.ID, Shard: start.Shard, Workflow: start.Workflow, Status: store.Queued, Seed: start.Seed,
+			No: no, ID: start.ID, Shard: start.Shard, Workflow: start.Workflow, Status: store.Queued, Seed: start.Seed,
 			Parent: start.Parent, ParentLoc: start.ParentLoc, Created: now, Input: bytes.Clone(start.Input),
 			Tags: store.MergeTags(nil, start.Tags), Headers: bytes.Clone(start.Headers),
 		},

@@ -61,7 +61,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	return d, err
 }
 
-// loadRuns reads runs in their order, up to the one with which they have store.LoadBytes.
+// loadRuns reads runs in their order, up to the one with which they have so many bytes.
 const loadRuns = `SELECT ` + runValues + ` FROM (
 		SELECT l.run_no, sum(l.size) OVER (ORDER BY q.place) - l.size AS before
 		FROM unnest($1::bigint[]) WITH ORDINALITY AS q(run_no, place), LATERAL (
@@ -94,14 +94,20 @@ type loading struct {
 	*tx
 	found map[store.RunNo]*store.Snapshot
 	sizes map[store.RunNo]int
+	most  int // bytes from which on no further run is added
 }
 
 // Load implements store.Store.
 func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	return load(ctx, s, runs, store.LoadBytes)
+}
+
+// load is Load whose answer is not added to once it has most bytes.
+func load(ctx context.Context, s *Store, runs []store.RunNo, most int) ([]store.Snapshot, []store.RunNo, error) {
 	var snapshots []store.Snapshot
 	var left []store.RunNo
 	err := s.read(ctx, "load runs", func(t *tx) error {
-		l := &loading{t, make(map[store.RunNo]*store.Snapshot, len(runs)), make(map[store.RunNo]int, len(runs))}
+		l := &loading{t, make(map[store.RunNo]*store.Snapshot, len(runs)), make(map[store.RunNo]int, len(runs)), most}
 		beyond, err := l.runs(runs)
 		if err != nil || len(l.found) == 0 {
 			return err
@@ -137,7 +143,7 @@ func (s *Store) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot,
 // runs reads the rows of runs, and returns the last ones, which it leaves. Some of these may not exist.
 func (l *loading) runs(runs []store.RunNo) (beyond []store.RunNo, err error) {
 	bytes := 0
-	err = l.each(loadRuns, []any{numbers(runs), store.LoadBytes}, func(scan func(...any) error) error {
+	err = l.each(loadRuns, []any{numbers(runs), l.most}, func(scan func(...any) error) error {
 		run, err := scanRun(scan)
 		l.found[run.No] = &store.Snapshot{Run: run}
 		l.sizes[run.No] = len(run.Input) + len(run.Output)
@@ -145,7 +151,7 @@ func (l *loading) runs(runs []store.RunNo) (beyond []store.RunNo, err error) {
 		return err
 	})
 	end := len(runs)
-	if bytes >= store.LoadBytes {
+	if bytes >= l.most {
 		for l.found[runs[end-1]] == nil {
 			end--
 		}
@@ -176,7 +182,7 @@ func (l *loading) whole(
 			if at++; at == len(runs) {
 				return fmt.Errorf("rows of run %d came after those of run %d, which was requested later", no, runs[begun])
 			}
-			if bytes >= store.LoadBytes {
+			if bytes >= l.most {
 				return errEnough
 			}
 			bytes += l.sizes[runs[at]]

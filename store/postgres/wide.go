@@ -76,8 +76,8 @@ const maxDatabases = 64
 // waits until they are back. The order of dsns is of no importance, but none may be missing or
 // new. Options are those of Open, for each database; Conns too.
 //
-// It is younger than Open: docs/operations/databases.md says what is proved and what is not. Give it to an
-// engine as it is, without a wrapper that hides its lanes.
+// It is younger than Open: docs/operations/databases.md says what is proved and what is not. A wrapper
+// of it needs its lanes, see store.WrapLanes.
 //
 // Errors are those of Open. store.ErrInvalid also if the databases are not those of one store,
 // or one of them has a store of its own.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
+	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 	"github.com/stet-run/stet/store/storetest"
@@ -153,12 +157,57 @@ func (h *wideHarness) Save(t testing.TB) (restore func() store.Store) {
 	}
 }
 
-// TestWideContract checks a store over two databases against the contract. It is not compared with store/memory at
-// random: runs that are started together in two databases have numbers in any order, which the comparison
-// does not know.
+// TestWideContract checks a store over two and three databases against the contract and against store/memory.
 func TestWideContract(t *testing.T) {
 	t.Parallel()
-	storetest.RunCases(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
-		return newWideHarness(t, clock, 2, postgres.RestAt(1))
-	}, wideSlots))
+	for part, n := range []int{2, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			open := storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
+				return newWideHarness(t, clock, n, postgres.RestAt(1))
+			}, wideSlots)
+			if soak.Usual(t) {
+				storetest.Run(t, open)
+			} else {
+				storetest.RunPart(t, open, part, 2)
+			}
+		})
+	}
+}
+
+// TestWideEngine puts the engine on a store over two and three databases through what users rely on.
+func TestWideEngine(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			enginetest.Run(t, func(t testing.TB) func() store.Store {
+				h := newWideHarness(t, time.Now, n)
+				return func() store.Store { return h.open(t) }
+			})
+		})
+	}
+}
+
+// hiding is a wrapper that hides the lanes of a store.
+type hiding struct{ store.Store }
+
+// An engine refuses a wrapper that hides the databases of a store, and says what to do.
+func TestAWrapperThatHidesDatabasesIsRefused(t *testing.T) {
+	t.Parallel()
+	dsns, _ := schemasOf(t, 2)
+	w := openAll(t, dsns, postgres.AllowLoss(), postgres.Slots(4))
+	_, err := stet.New(t.Context(), stet.Config{Store: hiding{w}})
+	for _, says := range []string{"2 lanes", "hiding", "store.Laned", "WrapLanes"} {
+		if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(fmt.Sprint(err), says) {
+			t.Errorf("%v; want %q in it", err, says)
+		}
+	}
+	e, err := stet.New(t.Context(), stet.Config{Store: w, Observer: &stet.Observer{StoreError: func(string, error) {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Describe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }

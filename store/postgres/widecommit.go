@@ -325,6 +325,9 @@ func (w *Wide) Commit(ctx context.Context, b store.Batch) (store.BatchResult, er
 	if err := w.validate(&b); err != nil {
 		return store.BatchResult{}, err
 	}
+	if err := w.checkNumber(ctx, &b); err != nil {
+		return store.BatchResult{}, err
+	}
 	b.Commands = slices.Clone(b.Commands)
 	given, err := w.resolve(ctx, b.Commands)
 	if err != nil {
@@ -524,6 +527,44 @@ func (w *Wide) acknowledged(b *store.Batch, index int, no int64) {
 		w.acked[key] = make([]int64, len(w.databases))
 	}
 	w.acked[key][index] = no
+}
+
+// checkNumber refuses a batch with a number below that of the last one of its boot: that may have been written
+// by other databases than those that the batch concerns, which would then take it for a new one.
+func (w *Wide) checkNumber(ctx context.Context, b *store.Batch) error {
+	w.mu.Lock()
+	acked, known := w.acked[boot{b.Node, b.Boot}]
+	w.mu.Unlock()
+	last := int64(0)
+	if known {
+		last = slices.Max(acked)
+	} else {
+		var mu sync.Mutex
+		err := w.each(ctx, nil, func(_ int, s *Store) error {
+			no, err := lastNumber(ctx, s, b.Node, b.Boot)
+			mu.Lock()
+			defer mu.Unlock()
+			last = max(last, no)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if last >>= stageBits; b.No < last {
+		return fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, last, b.No)
+	}
+	return nil
+}
+
+// lastNumber returns the number of the last batch of a boot in a database, or 0.
+func lastNumber(ctx context.Context, s *Store, node, boot string) (last int64, err error) {
+	err = s.single(ctx, "find the last batch", func(t *tx) error {
+		_, err := t.row(`SELECT greatest(n.settled, coalesce((SELECT max(x.no) FROM stet.batches x WHERE x.life=n.life), 0))
+			FROM stet.boots n WHERE n.node=$1 AND n.boot=$2`, []any{node, boot}, &last)
+		return err
+	})
+	return last, err
 }
 
 // flush delivers what stands in outboxes, and what that brings about. What cannot be delivered

@@ -33,7 +33,8 @@ func (w *Wide) Describe(ctx context.Context) (store.Description, error) {
 	if len(list) == 0 {
 		return store.Description{}, err
 	}
-	sum := store.Description{ID: w.place.Store, Kind: "postgres", Slots: len(w.place.Slots), Schema: list[0].Schema}
+	sum := store.Description{ID: w.place.Store, Kind: "postgres", Slots: len(w.place.Slots), Schema: list[0].Schema,
+		Lanes: len(w.lanes)}
 	sum.Durable = fmt.Sprintf("%d databases; %s", len(w.databases), list[0].Durable)
 	nodes := map[string]*store.Node{}
 	for _, d := range list {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 	"github.com/stet-run/stet/store/storekit"
 )
 
-// Load implements store.Store. Each database bounds its own answer.
+// Load implements store.Store. Each database has its share of the bytes of an answer, and may exceed that by a run.
 func (w *Wide) Load(ctx context.Context, runs []store.RunNo) (list []store.Snapshot, left []store.RunNo, err error) {
 	place := make(map[store.RunNo]int, len(runs))
 	for i, no := range runs {
@@ -26,7 +27,7 @@ func (w *Wide) Load(ctx context.Context, runs []store.RunNo) (list []store.Snaps
 	var mu sync.Mutex
 	which, of := places(w, runs, func(no store.RunNo) int { return slot(w.place, no) })
 	err = w.each(ctx, which, func(index int, s *Store) error {
-		part, more, err := s.Load(ctx, pick(runs, of[index]))
+		part, more, err := load(ctx, s, pick(runs, of[index]), store.LoadBytes/len(which))
 		mu.Lock()
 		defer mu.Unlock()
 		list, left = append(list, part...), append(left, more...)
@@ -347,19 +348,25 @@ func (w *Wide) Count(ctx context.Context, f store.Filter) ([]store.Tally, error)
 	return counts.Tallies(f.Most), nil
 }
 
-// Doctor checks each database, see Store.Doctor, and that they agree about what is where.
+// Doctor checks each database, see Store.Doctor. One that is away is a finding.
 func (w *Wide) Doctor(ctx context.Context) (all []Finding, err error) {
 	for i := range w.databases {
+		var findings []Finding
 		s, err := w.at(ctx, i)
-		if err != nil {
-			return all, err
+		if err == nil {
+			findings, err = s.Doctor(ctx)
 		}
-		findings, err := s.Doctor(ctx)
+		name := w.Databases()[i]
+		there := Finding{What: name + ": the database is there", OK: err == nil, Detail: "it answers"}
+		if err != nil {
+			there.Detail = err.Error()
+		}
+		all = append(all, there)
 		for _, f := range findings {
-			f.What = w.Databases()[i] + ": " + f.What
+			f.What = name + ": " + f.What
 			all = append(all, f)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, store.ErrUnavailable) {
 			return all, err
 		}
 	}

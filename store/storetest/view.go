@@ -46,16 +46,13 @@ func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no st
 	st := &state{Entries: map[store.RunNo][]store.Entry{}, Items: map[store.RunNo][]store.Item{},
 		Audits: map[store.RunNo][]store.Audit{},
 		Feeds:  map[store.RunNo][]store.Feed{}, Streams: map[store.RunNo]map[string][]store.StreamItem{}}
-	for _, workflows := range [][]string{nil, {entityWorkflow}} {
-		runs, err := pages(ctx, r.store, store.Filter{Workflows: workflows, Values: true, Limit: store.MaxPage})
-		if err != nil {
-			return nil, err
-		}
-		st.Runs = append(st.Runs, slices.Concat(runs...)...)
+	runs, err := r.runs(ctx, true)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(st.Runs, func(a, b store.Run) int { return cmp.Compare(a.No, b.No) })
+	st.Runs = runs
 	known := slices.Sorted(maps.Keys(ids))
-	loaded, asked, err := map[store.RunNo]store.Snapshot{}, map[store.RunNo]bool{}, error(nil)
+	loaded, asked := map[store.RunNo]store.Snapshot{}, map[store.RunNo]bool{}
 	if len(st.Runs) > 0 {
 		if loaded, err = snapshotsOf(ctx, r.store, st.numbers()); err != nil {
 			return nil, err
@@ -88,6 +85,19 @@ func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no st
 	st.Workflows, st.Nodes, st.Leases, st.Now = d.Workflows, d.Nodes, d.Leases, d.Now
 	r.former, r.loaded, r.asked = st, loaded, asked
 	return st, err
+}
+
+// runs returns all runs, the oldest first.
+func (r *reader) runs(ctx context.Context, values bool) (all []store.Run, err error) {
+	for _, workflows := range [][]string{nil, {entityWorkflow}} {
+		runs, err := pages(ctx, r.store, store.Filter{Workflows: workflows, Values: values, Limit: store.MaxPage})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, slices.Concat(runs...)...)
+	}
+	slices.SortFunc(all, func(a, b store.Run) int { return cmp.Compare(a.No, b.No) })
+	return all, nil
 }
 
 // numbers returns the numbers of the runs.

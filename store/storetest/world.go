@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 // specification is the harness of store/memory.
 type specification struct{ first *memory.Store }
 
-func newSpecification(clock func() time.Time) specification {
-	return specification{memory.New(memory.Clock(clock))}
+func newSpecification(clock func() time.Time, opts ...memory.Option) specification {
+	return specification{memory.New(append(opts, memory.Clock(clock))...)}
 }
 
 func (s specification) First() store.Store { return s.first }
@@ -78,14 +79,47 @@ type world struct {
 	reached map[string]int        // how often something worth it happened
 	steps   int                   // operations carried out
 	apart   bool                  // see spreadHarness.apart
+	births  *births
+}
+
+// births are the runs that an operation has made in the store under test. The specification numbers its own in the
+// same order: a store on several servers may number runs that are made together in any.
+type births struct {
+	last  store.RunNo            // that the specification has given
+	given map[string]store.RunNo // to those of this operation
+}
+
+// number returns the number of a new run of the specification.
+func (b *births) number(id string) store.RunNo {
+	if no, ok := b.given[id]; ok {
+		delete(b.given, id)
+		return no
+	}
+	b.last++
+	return b.last
+}
+
+// attend looks which runs the store under test has made.
+func (b *births) attend(ctx context.Context, w *world) error {
+	b.given = map[string]store.RunNo{}
+	runs, err := w.subject.viewer.runs(ctx, false)
+	for i := range runs {
+		if r := &runs[i]; w.numbers.runsBack[r.No] == 0 {
+			b.last++
+			b.given[r.ID] = b.last
+		}
+	}
+	return err
 }
 
 func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 	c := newClock()
+	births := &births{}
 	w := &world{
-		t: t, clock: c, latest: c.Now(), spec: newSide(t, newSpecification(c.Now)), subject: newSide(t, open(c.Now)),
-		alive: []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, buried: map[store.ItemNo]bool{},
-		reached: map[string]int{},
+		t: t, clock: c, latest: c.Now(), spec: newSide(t, newSpecification(c.Now, memory.Numbers(births.number))),
+		subject: newSide(t, open(c.Now)),
+		alive:   []bool{true}, numbers: newNumbers(), ids: map[string]bool{}, buried: map[store.ItemNo]bool{},
+		reached: map[string]int{}, births: births,
 	}
 	if h, ok := w.subject.harness.(interface{ apart() bool }); ok {
 		w.apart = h.apart()
@@ -119,7 +153,11 @@ func (w *world) do(o op, last bool) error {
 	if err := w.numbers.learn(w.spec.now, w.subject.now); err != nil {
 		return err
 	}
-	if diff := difference(want, w.numbers.forSpec(got)); diff != "" {
+	given := w.numbers.forSpec(got).(answer)
+	if w.apart {
+		inOrder(&want, &given)
+	}
+	if diff := difference(want, given); diff != "" {
 		return fmt.Errorf("the answer differs (-specification +store):\n%s", diff)
 	}
 	if diff := difference(w.spec.now, w.numbers.forSpec(w.subject.now)); diff != "" {
@@ -133,6 +171,24 @@ func (w *world) do(o op, last bool) error {
 	}
 	w.count(o, want)
 	return nil
+}
+
+// inOrder sorts dead letters: those of several servers that were sent at the same time may come in any order. How many
+// are on each page stays as it is.
+func inOrder(answers ...*answer) {
+	for _, a := range answers {
+		pages, ok := a.Value.([][]store.DeadLetter)
+		if !ok {
+			continue
+		}
+		all := slices.Concat(pages...)
+		slices.SortFunc(all, func(a, b store.DeadLetter) int { return cmp.Compare(b.Item.No, a.Item.No) })
+		sorted := make([][]store.DeadLetter, len(pages))
+		for i := range pages {
+			sorted[i], all = all[:len(pages[i])], all[len(pages[i]):]
+		}
+		a.Value = sorted
+	}
 }
 
 // byTurns is the number of ordinary operations after which all of an unchanged run is compared.
@@ -329,6 +385,11 @@ func (w *world) both(ctx context.Context, o op) (want, got answer, err error) {
 	}
 	translated := w.numbers.forSubject(o).(op)
 	got = w.subject.do(ctx, translated)
+	if w.apart {
+		if err := w.births.attend(ctx, w); err != nil {
+			return want, got, err
+		}
+	}
 	if c, ok := o.(*commitOp); ok {
 		o = w.numbers.withoutLater(c)
 	}

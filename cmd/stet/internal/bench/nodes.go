@@ -149,7 +149,7 @@ func (cfg *Config) outside(ctx context.Context, nodes int, do func(*session) err
 	if err != nil {
 		return err
 	}
-	s := &session{db: &counted{Store: db}}
+	s := &session{db: newCounted(db)}
 	if s.Engine, err = stet.New(ctx, stet.Config{Store: s.db, Logger: cfg.Log}); err == nil {
 		if err = s.shared(ctx, nodes); err == nil {
 			err = do(s)

@@ -37,7 +37,15 @@ func sizedPayload(number, size int) payload {
 // costs no query.
 type counted struct {
 	store.Store
-	calls atomic.Int64
+	store.Laned
+	calls *atomic.Int64 // of all lanes
+}
+
+func newCounted(s store.Store) *counted {
+	calls := &atomic.Int64{}
+	return &counted{s, store.WrapLanes(s, func(lane store.Store) store.Store {
+		return &counted{Store: lane, calls: calls}
+	}), calls}
 }
 
 func (c *counted) Register(ctx context.Context, n store.Node) (store.Time, error) {
@@ -98,7 +106,7 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	if err != nil {
 		return nil, err
 	}
-	s := &session{db: &counted{Store: db}, ended: make(chan error, 1)}
+	s := &session{db: newCounted(db), ended: make(chan error, 1)}
 	owned := make(chan struct{})
 	var once sync.Once
 	settings := stet.Config{

@@ -92,7 +92,7 @@ func (h *harness) run(ctx context.Context) (err error) {
 		return err
 	}
 	h.cfg.Log.Info("checking")
-	cfg.Store = patient{cfg.Store, h.cfg.longest()}
+	cfg.Store = newPatient(cfg.Store, h.cfg.longest())
 	if h.client.engine, err = stet.New(ctx, cfg); err != nil {
 		return err
 	}

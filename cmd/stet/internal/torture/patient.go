@@ -11,8 +11,11 @@ import (
 // while the logs are compared with the store says nothing of what was promised.
 type patient struct {
 	store.Store
+	store.Laned
 	most time.Duration
 }
+
+func newPatient(s store.Store, most time.Duration) patient { return patient{s, store.LanesOf(s), most} }
 
 func read[T any](ctx context.Context, most time.Duration, act func(context.Context) (T, error)) (T, error) {
 	ctx, done := context.WithTimeout(ctx, most)

@@ -66,7 +66,14 @@ const againAfter = 500 * time.Millisecond
 
 // lenient is a store with the defect plantStale: a commit passes with any lease. The harness gets it, for its own
 // attempts. A worker's writes without its lease are guarded in too many places to be planted.
-type lenient struct{ store.Store }
+type lenient struct {
+	store.Store
+	store.Laned
+}
+
+func newLenient(s store.Store) lenient {
+	return lenient{s, store.WrapLanes(s, func(lane store.Store) store.Store { return lenient{Store: lane} })}
+}
 
 func (l lenient) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 	about, err := l.Describe(ctx)
@@ -84,7 +91,14 @@ func (l lenient) Commit(ctx context.Context, b store.Batch) (store.BatchResult, 
 }
 
 // ahead is a store with the defect plantAhead, for a worker's engine, which fires timers by what the store says.
-type ahead struct{ store.Store }
+type ahead struct {
+	store.Store
+	store.Laned
+}
+
+func newAhead(s store.Store) ahead {
+	return ahead{s, store.WrapLanes(s, func(lane store.Store) store.Store { return ahead{Store: lane} })}
+}
 
 // aheadBy is more than passes between a timer and the line in the log that says so.
 const aheadBy = 200 * time.Millisecond

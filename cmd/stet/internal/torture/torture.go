@@ -157,9 +157,9 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if plants(cfg.Plants).has(plantStale) {
-		db = lenient{db}
+		db = newLenient(db)
 	}
-	kind, err := refuseForeign(ctx, patient{db, max(cfg.Patience, usualPatience)}, cfg.DB)
+	kind, err := refuseForeign(ctx, newPatient(db, max(cfg.Patience, usualPatience)), cfg.DB)
 	if err != nil {
 		return nil, err
 	}

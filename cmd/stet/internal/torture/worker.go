@@ -83,9 +83,9 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if o.Plants.has(plantAhead) {
-		db = ahead{db}
+		db = newAhead(db)
 	}
-	leases := &witness{Store: db, epochs: map[store.Shard]int64{}}
+	leases := newWitness(db)
 	w := &worker{name: o.Name, seed: o.Seed, plants: o.Plants}
 	if w.effects, err = openJournal(o.Effects); err != nil {
 		return err
@@ -150,9 +150,20 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 // witness is the store of a worker, and knows the epochs of the leases that it was given.
 type witness struct {
 	store.Store
+	store.Laned
+	*epochs
+}
 
-	mu     sync.Mutex
-	epochs map[store.Shard]int64
+// epochs are those of all lanes.
+type epochs struct {
+	mu sync.Mutex
+	of map[store.Shard]int64
+}
+
+func newWitness(s store.Store) *witness {
+	e := &epochs{of: map[store.Shard]int64{}}
+	wrap := func(lane store.Store) store.Store { return &witness{Store: lane, epochs: e} }
+	return &witness{s, store.WrapLanes(s, wrap), e}
 }
 
 func (w *witness) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
@@ -162,16 +173,16 @@ func (w *witness) Acquire(ctx context.Context, n store.Node, shards []store.Shar
 	defer w.mu.Unlock()
 	for i := range acquired {
 		if a := &acquired[i]; a.Held {
-			w.epochs[a.Lease.Shard] = a.Lease.Epoch
+			w.of[a.Lease.Shard] = a.Lease.Epoch
 		}
 	}
 	return acquired, now, err
 }
 
-func (w *witness) epoch(shard store.Shard) int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.epochs[shard]
+func (e *epochs) epoch(shard store.Shard) int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.of[shard]
 }
 
 // patiently repeats an act while the store is away, until ctx ends.
