@@ -57,15 +57,24 @@ var backends = []*backend{
 	{
 		schemes: []string{"postgres", "postgresql"},
 		open: func(ctx context.Context, dsn string, log *slog.Logger) (store.Store, error) {
+			if dsns := strings.Fields(dsn); len(dsns) > 1 {
+				return postgres.OpenAll(ctx, dsns, postgres.Logger(log))
+			}
 			return postgres.Open(ctx, dsn, postgres.Logger(log))
 		},
-		schema: func(ctx context.Context, dsn string) (int, int, error) {
-			status, err := postgres.ReadSchema(ctx, dsn)
-			return status.Store, status.Latest, err
+		schema: schemaOfAll,
+		confirmFailover: func(ctx context.Context, dsn string) error {
+			for _, dsn := range strings.Fields(dsn) {
+				if err := postgres.ConfirmFailover(ctx, dsn); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
-		confirmFailover: func(ctx context.Context, dsn string) error { return postgres.ConfirmFailover(ctx, dsn) },
 		doctor: func(ctx context.Context, s store.Store) ([]finding, error) {
-			found, err := s.(*postgres.Store).Doctor(ctx)
+			found, err := s.(interface {
+				Doctor(context.Context) ([]postgres.Finding, error)
+			}).Doctor(ctx)
 			list := make([]finding, len(found))
 			for i, f := range found {
 				list[i] = finding(f)
@@ -120,12 +129,75 @@ func (o *opener) backend() (*backend, string, error) {
 		strings.Join(known, ", "), scheme))
 }
 
-// address returns --db without a password, to be shown.
+// address returns --db without passwords, to be shown.
 func (o *opener) address() string {
+	if dsns := strings.Fields(o.db); several(o.db) {
+		for i := range dsns {
+			dsns[i] = (&opener{db: dsns[i]}).address()
+		}
+		return strings.Join(dsns, " ")
+	}
 	if u, err := url.Parse(o.db); err == nil && u.User != nil {
 		return u.Redacted()
 	}
 	return o.db
+}
+
+// several reports whether an address is those of several databases of one store, with spaces between them.
+func several(address string) bool {
+	dsns := strings.Fields(address)
+	for _, dsn := range dsns {
+		if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+			return false
+		}
+	}
+	return len(dsns) > 1
+}
+
+// schemaOfAll returns the schema of the database with the oldest one that is there.
+func schemaOfAll(ctx context.Context, address string) (have, latest int, err error) {
+	var away error
+	dsns := strings.Fields(address)
+	found := 0
+	for _, dsn := range dsns {
+		status, err := postgres.ReadSchema(ctx, dsn)
+		switch {
+		case errors.Is(err, store.ErrUnavailable) && len(dsns) > 1:
+			away = err // a store over several databases is opened without some of them
+		case err != nil:
+			return 0, 0, err
+		case found == 0 || status.Store < have:
+			have, latest, found = status.Store, status.Latest, found+1
+		}
+	}
+	if found == 0 {
+		return 0, 0, away
+	}
+	return have, latest, nil
+}
+
+// places is the flag --db, which may be repeated: what it adds is put behind a space.
+type places struct {
+	db    *string
+	given bool
+}
+
+// String implements pflag.Value, as do the other methods. The default is of the environment, and not shown.
+func (*places) String() string { return "" }
+
+func (*places) Type() string { return "string" }
+
+func (p *places) Set(address string) error {
+	if !p.given {
+		*p.db, p.given = address, true
+		return nil
+	}
+	if both := *p.db + " " + address; several(both) {
+		*p.db = both
+		return nil
+	}
+	return errors.New("expected one store, or all Postgres databases of a store over several, found " +
+		(&opener{db: *p.db}).address() + " and " + (&opener{db: address}).address())
 }
 
 // isFile reports whether the store is a file.

@@ -51,7 +51,8 @@ changes with the number of runs at a time and the size of values. --report FILE
 writes all of it as one page of HTML with drawings, which needs nothing else.
 
 The store must be a new one, or hold nothing but runs of former measurements;
---db memory: measures the engine alone.`,
+--db memory: measures the engine alone. Of a store over several databases --raw measures
+the driver on the first one.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if lc.output == "ids" {
@@ -152,7 +153,7 @@ func (lc trialCommands) benchPlace(cfg *bench.Config) error {
 	case slices.Equal(kind.schemes, redisSchemes):
 		cfg.Redis = address
 	default:
-		cfg.Postgres = address
+		cfg.Postgres, _, _ = strings.Cut(strings.TrimSpace(address), " ") // of several databases the first
 	}
 	return nil
 }

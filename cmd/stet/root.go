@@ -25,6 +25,8 @@ const long = `stet inspects and controls the workflows in a store.
 
 The store is an SQLite file, a Postgres database or a Redis server, given with
 --db FILE, --db postgres://USER@HOST/DATABASE or --db redis://HOST, or in STET_DB.
+Of a store over several Postgres databases all are named: by --db for each, or in
+STET_DB with spaces between them.
 An application may work on it at the same time. If none does, stet itself carries
 out what needs no code: it terminates, pauses and resumes runs, cancels a run that
 has never run or is paused, and retries, rewinds and edits one that is stopped.
@@ -134,9 +136,9 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.db, "db", os.Getenv("STET_DB"),
-		"the store: an SQLite `file` or the URL of a Postgres database or Redis server; default: $STET_DB")
-	flags.Lookup("db").DefValue = "" // of the environment; the text says so
+	a.db = os.Getenv("STET_DB")
+	flags.Var(&places{db: &a.db}, "db", "the store: an SQLite `file` or the URL of a Postgres database or Redis server; "+
+		"repeated: all databases of a store over several; default: $STET_DB")
 	a.remoteFlags(root)
 	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })

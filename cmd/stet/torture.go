@@ -51,6 +51,7 @@ or written without the lease.
 
 It prints the seed, the counts and the verdict. The seed determines the workflows and
 the strikes, but not the exact moments of the strikes. The store must be a new one.
+Several --db torture a store over several databases; --outage may take one of them away.
 
 Exit codes:
 
