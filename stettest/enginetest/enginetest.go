@@ -131,10 +131,13 @@ func (w *world) calm(lease time.Duration, workflows ...stet.Definition) *process
 	return w.start(newFaulty(w.open(), 0, 0), lease, 10*time.Second, workflows...)
 }
 
-// end stops a process, dead or not, and waits for it. It may be called again.
+// end stops a process, dead or not, and waits for it. It may be called again. The process closes its handle, so that
+// the many processes of a test need few connections at a time.
 func (p *process) end() error {
 	p.stop()
-	return <-p.ended
+	err := <-p.ended
+	_ = p.fault.whole.Close() // closed already, if it is dead or this is not the first call
+	return err
 }
 
 func (w *world) around(ctx context.Context, step stet.StepInfo, next func(context.Context) error) error {
