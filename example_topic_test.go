@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -56,6 +57,41 @@ func ExampleTopic() {
 	// Output:
 	// price 100, job sweep <nil>
 	// 1 accepted, 0 pending
+}
+
+// What no run has received is held in memory by the process that owns the topic: CapBytes says
+// how much, and Cap how many. Beyond that, publishers are refused.
+func ExampleErrTopicFull() {
+	pages := stet.Topic[string]{Name: "pages", Mode: stet.Consumed, CapBytes: 1000, Visible: stet.Retained}
+	reader := stet.Define("reader", func(ctx stet.Context, _ int) (int, error) {
+		page, err := pages.Receive(ctx)
+		return len(page), err
+	})
+	engine, stop := background(reader)
+	defer stop()
+	ctx := context.Background()
+
+	var err error
+	for err == nil { // until the topic has counted what is published
+		_, err = pages.Publish(ctx, engine, strings.Repeat("x", 400))
+	}
+	fmt.Println(errors.Is(err, stet.ErrTopicFull))
+	info, err := engine.Topics().Info(ctx, "pages")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("as many as were accepted are pending:", info.Pending == info.Accepted, "of", info.CapBytes, "bytes")
+	run, err := reader.Start(ctx, engine, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.Wait(ctx))
+	// Output:
+	// true
+	// as many as were accepted are pending: true of 1000 bytes
+	// 400 <nil>
 }
 
 // Code of a workflow publishes as a part of its commit: no crash publishes twice.

@@ -41,6 +41,13 @@ type Topic[T any] struct {
 	// the topic does not count; while more than Cap are kept, the oldest of these is
 	// dropped. Default 10,000; None: without limit.
 	Cap int
+	// CapBytes bounds the same events by their bytes, as they are stored, with their
+	// headers, and those with them that are on their way to a run. It bounds the memory that
+	// the topic needs in the process that owns it: while there is as much, Publish is
+	// refused, and the oldest broadcast event that all runs have had is dropped while more is
+	// kept. One event may exceed it. With Payloads.Objects a large value counts as its
+	// reference. Default 64 MiB; None: without limit.
+	CapBytes int64
 	// Visible says which events a wait may get. Default: SinceRun.
 	Visible Visibility
 }
@@ -93,6 +100,7 @@ var visibilities = map[Visibility]runner.Visibility{SinceRun: runner.SinceRun, S
 const (
 	defaultTopicRetention = 7 * 24 * time.Hour
 	defaultTopicCap       = 10_000
+	defaultTopicCapBytes  = 64 << 20
 )
 
 // settings returns the topic's settings as they are stored.
@@ -101,7 +109,7 @@ func (t Topic[T]) settings() (event.Settings, error) {
 		return fmt.Errorf("topic %q: field %s: expected %s, found %v: %w", t.Name, field, expected, found, ErrInvalid)
 	}
 	s := event.Settings{
-		Mode: t.Mode.inner(), Cap: t.Cap,
+		Mode: t.Mode.inner(), Cap: t.Cap, CapBytes: t.CapBytes,
 		Expiry: store.Delay(t.Expiry.Microseconds()), Retention: store.Delay(t.Retention.Microseconds()),
 	}
 	if err := checkName("topic", t.Name); err != nil {
@@ -116,9 +124,14 @@ func (t Topic[T]) settings() (event.Settings, error) {
 		return s, bad("Retention", "a positive duration, or None", t.Retention)
 	case t.Cap < None:
 		return s, bad("Cap", "a positive number, or None", t.Cap)
+	case t.CapBytes < int64(None):
+		return s, bad("CapBytes", "a positive number, or None", t.CapBytes)
 	}
 	if s.Cap == 0 {
 		s.Cap = defaultTopicCap
+	}
+	if s.CapBytes == 0 {
+		s.CapBytes = defaultTopicCapBytes
 	}
 	if t.Expiry <= 0 {
 		s.Expiry = event.Never
@@ -142,7 +155,7 @@ func (t Topic[T]) settings() (event.Settings, error) {
 // steps, whose events have the headers of their run; code of a workflow calls
 // [Publish].
 //
-// Errors: ErrTopicFull while runs may still want as many events as Cap says; ErrInvalid
+// Errors: ErrTopicFull while runs may still want as much as Cap and CapBytes say; ErrInvalid
 // for the topic's fields or a key; ErrTooLarge, and those of the store.
 func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendOption) (eventID string, err error) {
 	eventID, _, err = t.publish(ctx, e, value, opts)
@@ -176,7 +189,8 @@ func (t Topic[T]) publish(
 		}
 		id = itemID(event.KeyKind, string(*o.key))
 	}
-	if err := e.rooms.Admit(ctx, t.Name, settings); err != nil {
+	like := event.Event{Value: data, Headers: o.stored}
+	if err := e.rooms.Admit(ctx, t.Name, settings, like.Size()); err != nil {
 		return "", false, err
 	}
 	c := event.Publish(t.Name, id, origin, &event.Publication{Settings: settings, Value: data}, o.stored)
@@ -294,7 +308,7 @@ func (h Headers) applyPublish(o *publishOptions) { o.headers = append(o.headers,
 // topic's, if Named does not say otherwise; give a Key where one scope publishes
 // several.
 //
-// Cap does not refuse it: the run could not tell in a replay. Errors: ErrCancelled,
+// Cap and CapBytes do not refuse it: the run could not tell in a replay. Errors: ErrCancelled,
 // ErrInvalid and ErrTooLarge.
 func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (eventID string, err error) {
 	ctx.mustBeGiven()

@@ -13,8 +13,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrTopicFull: as many events of the topic as its Cap says may still be wanted by some
-// run; nothing was published. The text names the run that is the furthest behind.
+// ErrTopicFull: as many events of the topic as its Cap says, or as many bytes as its CapBytes,
+// may still be wanted by some run; nothing was published. The text names the run that is the
+// furthest behind.
 var ErrTopicFull = topic.ErrFull
 
 // Topics are the topics of an engine's store. Topic.Publish makes one. Safe for
@@ -34,6 +35,7 @@ type TopicInfo struct {
 	Expiry    time.Duration // likewise; None: none
 	Retention time.Duration // likewise; None: for ever
 	Cap       int           // likewise; None: none
+	CapBytes  int64         // likewise; None: none
 
 	Accepted int64 // events that were published
 	// Received counts the consumed events that a run has taken, and the broadcast ones
@@ -44,7 +46,9 @@ type TopicInfo struct {
 	Had      int64 // of Pending: broadcast ones that all runs have had; Cap does not count them
 	InFlight int64 // consumed ones that are on their way to a run
 	Waiting  int64 // waits of runs
-	Refused  int64 // by Cap, and not accepted
+	Refused  int64 // by Cap or CapBytes, and not accepted
+	Bytes    int64 // of Pending and InFlight
+	HadBytes int64 // of Had; CapBytes does not count them
 }
 
 // EventInfo is an event that a topic keeps.
@@ -233,10 +237,14 @@ func topicInfo(name string, s topic.Stats) TopicInfo {
 		}
 		return time.Duration(d) * time.Microsecond
 	}
+	capBytes := s.Settings.CapBytes
+	if capBytes == 0 {
+		capBytes = int64(None) // the last publisher is of a release that had none
+	}
 	return TopicInfo{
-		Name: name, Mode: modeOf(s.Settings.Mode), Cap: s.Settings.Cap,
+		Name: name, Mode: modeOf(s.Settings.Mode), Cap: s.Settings.Cap, CapBytes: capBytes,
 		Expiry: duration(s.Settings.Expiry), Retention: duration(s.Settings.Retention),
 		Accepted: s.Counts.Accepted, Received: s.Counts.Received, Expired: s.Counts.Expired, Refused: s.Counts.Refused,
-		Pending: s.Pending, Had: s.Had, InFlight: s.InFlight, Waiting: s.Waiting,
+		Pending: s.Pending, Had: s.Had, InFlight: s.InFlight, Waiting: s.Waiting, Bytes: s.Bytes, HadBytes: s.HadBytes,
 	}
 }

@@ -147,6 +147,7 @@ type Publish struct {
 	ExpiryMS    int64  `json:"expiry_ms,omitempty"`    // -1: none
 	RetentionMS int64  `json:"retention_ms,omitempty"` // -1: for ever
 	Cap         int    `json:"cap,omitempty"`          // -1: none
+	CapBytes    int64  `json:"cap_bytes,omitempty"`    // -1: none
 }
 
 // Published is the answer to a publication.

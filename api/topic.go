@@ -14,6 +14,7 @@ type Topic struct {
 	ExpiryMS int64       `json:"expiry_ms,omitempty"`    // 0: none
 	RetainMS int64       `json:"retention_ms,omitempty"` // 0: for ever
 	Cap      int         `json:"cap,omitempty"`          // 0: none
+	CapBytes int64       `json:"cap_bytes,omitempty"`    // 0: none
 	Accepted int64       `json:"accepted"`
 	Received int64       `json:"received"`
 	Pending  int64       `json:"pending"`
@@ -21,6 +22,8 @@ type Topic struct {
 	InFlight int64       `json:"in_flight"`
 	Expired  int64       `json:"expired"`
 	Refused  int64       `json:"refused"`
+	Bytes    int64       `json:"bytes"`     // of what is pending and in flight
+	HadBytes int64       `json:"had_bytes"` // of them: what all runs have had, and cap_bytes does not count
 	Waiting  int64       `json:"waiting"`
 	Events   []*Event    `json:"events,omitempty"`
 	Waits    []TopicWait `json:"waits,omitempty"`
@@ -51,9 +54,9 @@ type TopicWait struct {
 func TopicOf(i *stet.TopicInfo) *Topic {
 	return &Topic{
 		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0),
-		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0),
+		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0), CapBytes: max(i.CapBytes, 0),
 		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, Had: i.Had, InFlight: i.InFlight, Expired: i.Expired,
-		Refused: i.Refused, Waiting: i.Waiting,
+		Refused: i.Refused, Waiting: i.Waiting, Bytes: i.Bytes, HadBytes: i.HadBytes,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 func (tc topicCommands) publishCommand() *cobra.Command {
 	var key, mode, expiry, retention string
 	var most int
+	var mostBytes int64
 	cmd := &cobra.Command{
 		Use:   "publish TOPIC [VALUE]",
 		Short: "publish an event to a topic; VALUE is JSON, - reads it from standard input",
@@ -67,6 +68,9 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 				if changed("cap") {
 					topic.Cap = most
 				}
+				if changed("cap-bytes") {
+					topic.CapBytes = mostBytes
+				}
 				if err := errors.Join(wrong...); err != nil {
 					return usage(err)
 				}
@@ -87,7 +91,7 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 					return publish(serverSide{tc.app, c}, func(t *stet.Topic[json.RawMessage]) (string, error) {
 						return c.Publish(cmd.Context(), t.Name, key, api.Publish{
 							Send: api.Send{Value: value}, Mode: t.Mode.String(), ExpiryMS: inMillis(t.Expiry),
-							RetentionMS: inMillis(t.Retention), Cap: t.Cap,
+							RetentionMS: inMillis(t.Retention), Cap: t.Cap, CapBytes: t.CapBytes,
 						})
 					})
 				})
@@ -105,6 +109,7 @@ a new topic broadcasts. The exit code is 4 if the topic is full.`,
 	cmd.Flags().StringVar(&retention, "retention", "",
 		"how long the topic keeps events, as a `duration`, or none for ever")
 	cmd.Flags().IntVar(&most, "cap", 0, "`number` of events that the topic keeps at most, -1 for any")
+	cmd.Flags().Int64Var(&mostBytes, "cap-bytes", 0, "`bytes` of events that the topic keeps at most, -1 for any")
 	return cmd
 }
 
@@ -119,6 +124,9 @@ func settingsOf(last *api.Topic, topic *stet.Topic[json.RawMessage]) (err error)
 	topic.Expiry, topic.Retention, topic.Cap = orNone(last.ExpiryMS), orNone(last.RetainMS), last.Cap
 	if last.Cap == 0 {
 		topic.Cap = int(stet.None)
+	}
+	if topic.CapBytes = last.CapBytes; last.CapBytes == 0 {
+		topic.CapBytes = int64(stet.None)
 	}
 	topic.Mode, err = stet.ParseTopicMode(last.Mode)
 	return err
@@ -313,8 +321,8 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		if err := tc.printAll([]*api.Topic{v}); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s\n",
-			orNone(v.ExpiryMS), orNone(v.RetainMS), capText(v.Cap))
+		_, err = fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s, cap in bytes %s\n",
+			orNone(v.ExpiryMS), orNone(v.RetainMS), capText(v.Cap), capText(v.CapBytes))
 		if err != nil {
 			return err
 		}
@@ -344,7 +352,7 @@ func orNone(ms int64) string {
 	return (time.Duration(ms) * time.Millisecond).String()
 }
 
-func capText(n int) string {
+func capText[N int | int64](n N) string {
 	if n <= 0 {
 		return "none"
 	}

@@ -208,6 +208,38 @@ func TestPublishBeyondTheCapIsRefusedAndCounted(t *testing.T) {
 	untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Accepted == 3 })
 }
 
+// TestPublishBeyondTheCapInBytes is refused: what nobody has received is held in memory.
+func TestPublishBeyondTheCapInBytes(t *testing.T) {
+	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
+		small := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, CapBytes: 1 << 20, Visible: stet.Retained}
+		w := takesOne("w", small)
+		cfg.Workflows = []stet.Definition{w}
+		e := serve(t, cfg)
+		large := strings.Repeat("x", 400<<10)
+		publish(t, e, small, large, large, large) // the last one exceeds it
+		untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Pending == 3 })
+		ctx := testContext(t)
+		_, err := small.Publish(ctx, e, "c")
+		for err == nil { // a publisher's reading counts for a second
+			_, err = small.Publish(ctx, e, "c")
+		}
+		if !errors.Is(err, stet.ErrTopicFull) || !strings.Contains(err.Error(), "bytes are pending, of 1048576 at most") {
+			t.Fatalf("a publication beyond the cap: %v", err)
+		}
+		info, err := e.Topics().Info(testContext(t), "jobs")
+		if err != nil || info.CapBytes != 1<<20 || info.Bytes < 3*400<<10 || info.HadBytes != 0 {
+			t.Fatalf("the topic stands as %+v, %v", info, err)
+		}
+		if got := outcome(t, begin(t, e, w, 0)); got != large {
+			t.Fatalf("the run got %.20q", got)
+		}
+		untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Bytes < 1<<20 && i.Refused == 1 })
+		publish(t, e, small, "c")
+		publish(t, e, stet.Topic[string]{Name: "jobs", CapBytes: stet.None}, large, large)
+		untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.CapBytes == stet.None && i.Bytes > 4*400<<10 })
+	})
+}
+
 // reads receives n events of a topic, and returns the last.
 func reads(name string, topic stet.Topic[string], n int) *stet.Workflow[int, string] {
 	return stet.Define(name, func(ctx stet.Context, _ int) (last string, err error) {
@@ -608,6 +640,7 @@ func TestBadTopics(t *testing.T) {
 	ctx := testContext(t)
 	for _, topic := range []stet.Topic[string]{
 		{}, {Name: strings.Repeat("x", 65)}, {Name: "x", Mode: 7}, {Name: "x", Expiry: -2}, {Name: "x", Retention: -5}, {Name: "x", Cap: -2},
+		{Name: "x", CapBytes: -2},
 	} {
 		if _, err := topic.Publish(ctx, e, "v"); !errors.Is(err, stet.ErrInvalid) {
 			t.Errorf("publish to %+v: %v", topic, err)

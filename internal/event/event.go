@@ -49,9 +49,10 @@ func (m Mode) String() string {
 // Never.
 type Settings struct {
 	Mode      Mode        `cbor:"1,keyasint"`
-	Expiry    store.Delay `cbor:"2,keyasint"` // of the event
-	Retention store.Delay `cbor:"3,keyasint"` // of all events
-	Cap       int         `cbor:"4,keyasint"` // of pending events; negative: none
+	Expiry    store.Delay `cbor:"2,keyasint"`           // of the event
+	Retention store.Delay `cbor:"3,keyasint"`           // of all events
+	Cap       int         `cbor:"4,keyasint"`           // of pending events; negative: none
+	CapBytes  int64       `cbor:"5,keyasint,omitempty"` // of the events that are held, see [Event.Size]; 0: none
 }
 
 // Never is a Delay without an end.
@@ -90,6 +91,9 @@ type Event struct {
 	Value   []byte       `cbor:"6,keyasint"`
 	Headers []byte       `cbor:"7,keyasint,omitempty"`
 }
+
+// Size returns the size of what the publisher has given, in bytes.
+func (e *Event) Size() int64 { return int64(len(e.Value) + len(e.Headers)) }
 
 // Delivery is the value of a delivery, and of the entry of a wait that has ended
 // with an event.

@@ -61,6 +61,14 @@
 // dropped; not one that is on its way to a wait, which may refuse it. So a run that comes
 // later sees up to the cap.
 //
+// A second cap counts bytes: of the events that are pending so, and of the consumed ones that
+// are in flight. It bounds what a topic keeps in memory, but for
+//
+//   - one event, the last that was admitted;
+//   - what publishers admit meanwhile, see [Rooms];
+//   - what code of workflows publishes, which nobody refuses;
+//   - events that all have had and that are on their way.
+//
 // A topic does not see runs end. A publisher that finds it full looks which readers that
 // wait for nothing have ended, and notifies the topic. These want nothing, until they
 // register or return an event again.

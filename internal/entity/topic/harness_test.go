@@ -127,9 +127,9 @@ func (w *world) conserved() {
 			s.Counts.Accepted, s.Counts.Received, s.waiting(), s.inFlight, s.Counts.Expired)
 	}
 	if len(w.entries) > 0 && (w.stats.Counts != s.Counts || w.stats.Pending != s.waiting() ||
-		w.stats.InFlight != s.inFlight || w.stats.Waiting != s.idleWaits) {
-		w.t.Fatalf("it says %+v of itself; %d are pending, %d in flight, %d waits, %+v", w.stats, s.waiting(), s.inFlight,
-			s.idleWaits, s.Counts)
+		w.stats.InFlight != s.inFlight || w.stats.Waiting != s.idleWaits || w.stats.Bytes != s.bytes) {
+		w.t.Fatalf("it says %+v of itself; %d are pending, %d in flight, %d bytes, %d waits, %+v", w.stats, s.waiting(),
+			s.inFlight, s.bytes, s.idleWaits, s.Counts)
 	}
 }
 

@@ -88,16 +88,17 @@ func (m *model) expire(now store.Time) {
 
 // trimmed takes over which events the topic has dropped because all runs have had them, and
 // checks that it was right to.
-func (m *model) trimmed(t *rapid.T, w *world, open []*modelWait, most int64) {
+func (m *model) trimmed(t *rapid.T, w *world, open []*modelWait, most, bytes int64) {
 	for n, e := range m.events {
 		if !e.held || w.rules.events[n] != nil {
 			continue
 		}
-		if most == 0 || e.mode != event.Broadcast || e.runs == 0 {
-			t.Fatalf("%s is dropped, which %d runs have had; the cap is %d", e.id, e.runs, most)
+		if most == 0 && bytes == 0 || e.mode != event.Broadcast || e.runs == 0 {
+			t.Fatalf("%s is dropped, which %d runs have had; the caps are %d, %d bytes", e.id, e.runs, most, bytes)
 		}
-		if kept := w.rules.waiting(); kept < most {
-			t.Fatalf("%s is dropped, and %d are kept of %d", e.id, kept, most)
+		kept, keptBytes := w.rules.waiting(), w.rules.bytes
+		if (most == 0 || kept < most) && (bytes == 0 || keptBytes+int64(len(e.id)) <= bytes) {
+			t.Fatalf("%s is dropped, and %d of %d bytes are kept of %d of %d bytes", e.id, kept, keptBytes, most, bytes)
 		}
 		for _, x := range open {
 			if r := m.runs[x.run]; m.flights[x.key] == nil && e.sent >= x.since && (n > r.last || r.back[n]) {
@@ -114,8 +115,9 @@ func (m *model) trimmed(t *rapid.T, w *world, open []*modelWait, most int64) {
 // exact compares what the topic knows of the broadcast events that all have had with what
 // its readers say, one by one.
 func exact(t *rapid.T, s *state) {
-	var had int64
+	var had, hadBytes, bytes int64
 	for n, e := range s.events {
+		bytes += int64(len(e.Value))
 		if e.Mode != event.Broadcast {
 			continue
 		}
@@ -134,6 +136,7 @@ func exact(t *rapid.T, s *state) {
 		}
 		if all {
 			had++
+			hadBytes += int64(len(e.Value))
 		}
 		if all != e.had || flights != e.flights {
 			t.Fatalf("of %s: had by all: %v, %d in flight; its readers say %v, %d", e.ID, e.had, e.flights, all, flights)
@@ -141,9 +144,13 @@ func exact(t *rapid.T, s *state) {
 		if most := int64(s.Settings.Cap); all && flights == 0 && most > 0 && s.waiting() > most {
 			t.Fatalf("%s is kept, which all have had, and %d of %d are pending", e.ID, s.waiting(), most)
 		}
+		if most := s.Settings.CapBytes; all && flights == 0 && most > 0 && s.bytes > most {
+			t.Fatalf("%s is kept, which all have had, and %d of %d bytes are held", e.ID, s.bytes, most)
+		}
 	}
-	if had != s.wants.had {
-		t.Fatalf("it counts %d events that all have had; there are %d", s.wants.had, had)
+	if had != s.wants.had || hadBytes != s.wants.hadBytes || bytes != s.bytes {
+		t.Fatalf("it counts %d events of %d bytes that all have had, and %d bytes of all; there are %d of %d, and %d",
+			s.wants.had, s.wants.hadBytes, s.bytes, had, hadBytes, bytes)
 	}
 }
 
@@ -173,13 +180,15 @@ func TestTopicIsAModel(t *testing.T) {
 		}
 		var delivered []event.Delivery
 		most := rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "cap")
+		bytes := rapid.SampledFrom([]int64{0, 0, 2, 5, 12}).Draw(t, "cap in bytes")
 		for range rapid.IntRange(1, 60).Draw(t, "acts") {
 			switch rapid.IntRange(0, 10).Draw(t, "act") {
 			case 0, 1, 2:
 				mode := rapid.SampledFrom(modes).Draw(t, "mode")
 				next++
 				id := fmt.Sprint("e", next)
-				s := event.Settings{Cap: most, Expiry: store.Delay(rapid.SampledFrom([]int{0, 0, 3, 8}).Draw(t, "expiry"))}
+				s := event.Settings{Cap: most, CapBytes: bytes,
+					Expiry: store.Delay(rapid.SampledFrom([]int{0, 0, 3, 8}).Draw(t, "expiry"))}
 				n := w.publish(mode, s, id)
 				e := &modelEvent{id: id, mode: mode, sent: w.now, held: true}
 				if s.Expiry > 0 {
@@ -278,7 +287,7 @@ func TestTopicIsAModel(t *testing.T) {
 				w.load()
 			}
 			if w.settle(); true {
-				m.trimmed(t, w, open, int64(most))
+				m.trimmed(t, w, open, int64(most), bytes)
 				exact(t, &w.rules.state)
 				delivered = append(delivered, w.sent...)
 				for i, d := range w.sent {

@@ -16,7 +16,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrFull says that a topic keeps as many events as its Cap says.
+// ErrFull says that a topic keeps as many events as its Cap says, or as many bytes as its
+// CapBytes.
 var ErrFull = errors.New("the topic is full")
 
 // FeedReader reads what entities publish. A store.Store is one.
@@ -67,6 +68,7 @@ type roomCache struct {
 	mu      sync.Mutex
 	run     store.RunNo // of the topic; 0: not known
 	room    int64       // events that may be published before it is read again
+	bytes   int64       // likewise
 	read    time.Time
 	looked  time.Time // for runs that have ended
 	refused int64     // publications of which the topic was not notified
@@ -75,17 +77,25 @@ type roomCache struct {
 // roomFor is how long a reading counts.
 const roomFor = time.Second
 
-// reserve is the room below which a topic is read each time.
-func reserve(most int) int64 { return max(int64(most)/8, 64) }
+// reserve is the room below which a topic is read each time: the events, and the bytes.
+func reserve(s *event.Settings) (events, bytes int64) {
+	if s.Cap > 0 {
+		events = max(int64(s.Cap)/8, 64)
+	}
+	if s.CapBytes > 0 {
+		bytes = s.CapBytes / 8
+	}
+	return events, bytes
+}
 
-// Admit takes room for one event in a topic. The error wraps ErrFull if there is none.
-// The topic is notified of refusals, of those of one moment together.
-func (r *Rooms) Admit(ctx context.Context, name string, s event.Settings) error {
-	if s.Cap < 0 {
+// Admit takes room for one event of a size in a topic. The error wraps ErrFull if there is
+// none. The topic is notified of refusals, of those of one moment together.
+func (r *Rooms) Admit(ctx context.Context, name string, s event.Settings, size int64) error {
+	if s.Cap < 0 && s.CapBytes <= 0 {
 		return nil
 	}
 	c := r.of(name)
-	if c.take(s.Cap) {
+	if c.take(&s, size) {
 		return nil
 	}
 	run, err := r.find(ctx, c, name)
@@ -96,14 +106,18 @@ func (r *Rooms) Admit(ctx context.Context, name string, s event.Settings) error 
 	if err != nil {
 		return fmt.Errorf("how %s stands: %w", event.EntityID(name), err)
 	}
-	if c.update(run, int64(s.Cap)-stats.wanted()) {
+	room, bytes := stats.room(s)
+	if c.update(run, room, bytes, size) {
 		return nil
 	}
 	if ended, err := r.buryEnded(ctx, c, name, run); err != nil || ended {
 		return err
 	}
-	err = fmt.Errorf("publish to topic %q: %d events are pending, of %d at most; %s: %w", name, stats.wanted(), s.Cap,
-		r.blame(ctx, &stats), ErrFull)
+	pending := fmt.Sprintf("%d events are pending, of %d at most", stats.wanted(), s.Cap)
+	if room > 0 {
+		pending = fmt.Sprintf("events of %d bytes are pending, of %d at most", stats.wantedBytes(), s.CapBytes)
+	}
+	err = fmt.Errorf("publish to topic %q: %s; %s: %w", name, pending, r.blame(ctx, &stats), ErrFull)
 	return errors.Join(err, r.notifyRefused(ctx, c, name, s))
 }
 
@@ -196,25 +210,28 @@ func (r *Rooms) find(ctx context.Context, c *roomCache, name string) (store.RunN
 }
 
 // take takes room for one event, if enough is known.
-func (c *roomCache) take(most int) bool {
+func (c *roomCache) take(s *event.Settings, size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.room <= reserve(most) || time.Since(c.read) > roomFor {
+	events, bytes := reserve(s)
+	if c.room <= events || c.bytes-size <= bytes || time.Since(c.read) > roomFor {
 		return false
 	}
 	c.room--
+	c.bytes -= size
 	return true
 }
 
 // update notes a reading, and takes room for one event. It reports false if there is none.
-func (c *roomCache) update(run store.RunNo, room int64) bool {
+func (c *roomCache) update(run store.RunNo, room, bytes, size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.run, c.room, c.read = run, room-1, time.Now()
-	if room <= 0 {
+	c.run, c.room, c.bytes, c.read = run, room-1, bytes-size, time.Now()
+	if room <= 0 || bytes <= 0 {
 		c.refused++
+		return false
 	}
-	return room > 0
+	return true
 }
 
 // notifyRefused sends the topic how many publications were refused since it was sent

@@ -87,7 +87,7 @@ func TestRoomIsReadSeldom(t *testing.T) {
 			t.Helper()
 			before := s.reads
 			for range n {
-				if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
+				if err := rooms.Admit(t.Context(), "orders", settings, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -113,22 +113,49 @@ func TestFullTopic(t *testing.T) {
 	rooms := NewRooms(s, s)
 	s.stats.Pending = 10
 	settings := event.Settings{Cap: 10}
-	if err := rooms.Admit(t.Context(), "orders", settings); !errors.Is(err, ErrFull) || len(s.refused) != 1 {
+	if err := rooms.Admit(t.Context(), "orders", settings, 1); !errors.Is(err, ErrFull) || len(s.refused) != 1 {
 		t.Fatalf("got %v, notified of %v", err, s.refused)
 	}
 	c := rooms.of("orders")
 	s.err = errors.New("away")
-	c.update(7, 0)
+	c.update(7, 0, 0, 1)
 	if err := rooms.notifyRefused(t.Context(), c, "orders", settings); !errors.Is(err, s.err) {
 		t.Errorf("a store that is away: %v", err)
 	}
 	s.err = nil
-	if err := rooms.Admit(t.Context(), "orders", settings); !errors.Is(err, ErrFull) || s.refused[1] != 2 {
+	if err := rooms.Admit(t.Context(), "orders", settings, 1); !errors.Is(err, ErrFull) || s.refused[1] != 2 {
 		t.Errorf("got %v, notified of %v", err, s.refused)
 	}
 	s.stats.Pending = 9
-	if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
+	if err := rooms.Admit(t.Context(), "orders", settings, 1); err != nil {
 		t.Errorf("with room again: %v", err)
+	}
+}
+
+// TestTopicIsFullOfBytes: it is refused while as many bytes may still be wanted as its
+// CapBytes says, and read again while there is little room.
+func TestTopicIsFullOfBytes(t *testing.T) {
+	s := &shelf{known: true}
+	rooms := NewRooms(s, s)
+	settings := event.Settings{Cap: -1, CapBytes: 800}
+	admit := func(size int64, reads int) {
+		t.Helper()
+		before := s.reads
+		if err := rooms.Admit(t.Context(), "orders", settings, size); err != nil || s.reads-before != reads {
+			t.Fatalf("got %v after %d reads; want %d", err, s.reads-before, reads)
+		}
+	}
+	s.stats.Bytes, s.stats.HadBytes = 500, 400
+	admit(100, 1) // 100 of 800 were wanted
+	admit(400, 0) // leaves 200
+	admit(150, 1) // would leave less than an eighth
+	s.stats.Bytes = 1199
+	admit(5000, 1) // there is room for a byte: one event may exceed it
+	s.stats.Bytes = 1200
+	err := rooms.Admit(t.Context(), "orders", settings, 1)
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "events of 800 bytes are pending, of 800 at most") ||
+		len(s.refused) != 1 {
+		t.Fatalf("got %v, notified of %v", err, s.refused)
 	}
 }
 
@@ -149,20 +176,21 @@ func TestFullTopicForgetsRunsThatHaveEnded(t *testing.T) {
 		rooms := NewRooms(s, s)
 		settings := event.Settings{Cap: 10, Mode: event.Broadcast}
 		s.stats = Stats{Settings: settings, Pending: 12, Had: 2, Slow: 12}
-		if err := rooms.Admit(t.Context(), "orders", settings); err != nil || !slices.Equal(s.ended, []store.RunNo{11, 13}) {
+		err := rooms.Admit(t.Context(), "orders", settings, 1)
+		if err != nil || !slices.Equal(s.ended, []store.RunNo{11, 13}) {
 			t.Fatalf("got %v; the topic is notified of %v", err, s.ended)
 		}
-		err := rooms.Admit(t.Context(), "orders", settings)
+		err = rooms.Admit(t.Context(), "orders", settings, 1)
 		if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), `10 events are pending, of 10 at most; run "slow"`) {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(roomFor + 1)
 		s.readers, s.ended = s.readers[1:2], nil
-		if err := rooms.Admit(t.Context(), "orders", settings); !errors.Is(err, ErrFull) || s.ended != nil {
+		if err := rooms.Admit(t.Context(), "orders", settings, 1); !errors.Is(err, ErrFull) || s.ended != nil {
 			t.Fatalf("got %v; the topic is notified of %v", err, s.ended)
 		}
 		s.stats.Had = 3
-		if err := rooms.Admit(t.Context(), "orders", settings); err != nil {
+		if err := rooms.Admit(t.Context(), "orders", settings, 1); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -171,11 +199,11 @@ func TestFullTopicForgetsRunsThatHaveEnded(t *testing.T) {
 // TestUnknownTopicHasRoom: its first event makes it.
 func TestUnknownTopicHasRoom(t *testing.T) {
 	s := &shelf{}
-	if err := NewRooms(s, s).Admit(t.Context(), "orders", event.Settings{Cap: 1}); err != nil || s.reads != 0 {
+	if err := NewRooms(s, s).Admit(t.Context(), "orders", event.Settings{Cap: 1}, 1); err != nil || s.reads != 0 {
 		t.Errorf("got %v after %d reads", err, s.reads)
 	}
 	s.err = errors.New("away")
-	if err := NewRooms(s, s).Admit(t.Context(), "orders", event.Settings{Cap: 1}); !errors.Is(err, s.err) {
+	if err := NewRooms(s, s).Admit(t.Context(), "orders", event.Settings{Cap: 1}, 1); !errors.Is(err, s.err) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -51,6 +51,7 @@ type held struct {
 	holes    int        // of a broadcast one: readers that gave it back
 	had      bool       // of a broadcast one: by all readers
 	gone     bool
+	size     int64 // of what the publisher has given
 }
 
 // wait is a registered wait that has got nothing.
@@ -93,6 +94,7 @@ type state struct {
 	keys      map[string]*reader
 	readers   map[store.RunNo]*reader
 	inFlight  int64
+	bytes     int64 // of all events
 	idleWaits int64
 	deadlines heap.Min[due]
 	positions heap.Min[position]
@@ -150,7 +152,7 @@ func (s *state) load(entries []store.Entry) error {
 			if err := event.Decode(value, &e.Event); err != nil {
 				return bad(loc, err)
 			}
-			s.events[e.Number] = e
+			s.keep(e)
 		case countLoc: // comes after the events
 			count, used := binary.Uvarint(value)
 			if e := s.events[store.ItemNo(n)]; e != nil && used > 0 {
@@ -219,6 +221,13 @@ func (s *state) index() error {
 		s.judge(e)
 	}
 	return nil
+}
+
+// keep holds an event.
+func (s *state) keep(e *held) {
+	e.size = e.Size()
+	s.bytes += e.size
+	s.events[e.Number] = e
 }
 
 // list puts an event that is held into the indexes.
@@ -376,6 +385,8 @@ type Stats struct {
 	Waiting  int64          `cbor:"5,keyasint,omitempty"` // waits of runs
 	Had      int64          `cbor:"6,keyasint,omitempty"` // of Pending: those that all readers have had
 	Slow     store.RunNo    `cbor:"7,keyasint,omitempty"` // the reader that is the furthest behind, 0: none is
+	Bytes    int64          `cbor:"8,keyasint,omitempty"` // of all events that are held
+	HadBytes int64          `cbor:"9,keyasint,omitempty"` // of those that all readers have had
 }
 
 // StatsName is the name of the value that holds the Stats.
@@ -389,7 +400,10 @@ func DecodeStats(data []byte) (Stats, error) {
 }
 
 // Full reports whether the topic takes no more events.
-func (s *Stats) Full() bool { return s.Settings.Cap > 0 && s.wanted() >= int64(s.Settings.Cap) }
+func (s *Stats) Full() bool {
+	events, bytes := s.room(s.Settings)
+	return events <= 0 || bytes <= 0
+}
 
 // Shown is an event that a topic holds, as it is shown.
 type Shown struct {

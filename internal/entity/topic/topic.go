@@ -97,7 +97,7 @@ func (r *Rules) show(w *entity.Writer) {
 	r.changed = false
 	w.Put(metaLoc, event.Encode(&r.meta))
 	s := Stats{Settings: r.Settings, Counts: r.Counts, Pending: r.waiting(), InFlight: r.inFlight, Waiting: r.idleWaits,
-		Had: r.wants.had, Slow: r.slow()}
+		Had: r.wants.had, Slow: r.slow(), Bytes: r.bytes, HadBytes: r.wants.hadBytes}
 	w.Value(StatsName, event.Encode(&s))
 }
 
@@ -124,7 +124,7 @@ func (r *Rules) publish(it *store.Item, w *entity.Writer) {
 
 // hold takes an event in, and offers it.
 func (r *Rules) hold(e *held, w *entity.Writer) {
-	r.events[e.Number] = e
+	r.keep(e)
 	r.list(e)
 	w.Put(at(eventLoc, e.Number), event.Encode(&e.Event))
 	r.offers = append(r.offers, offer{event: e})
@@ -134,6 +134,7 @@ func (r *Rules) hold(e *held, w *entity.Writer) {
 func (r *Rules) drop(e *held, w *entity.Writer) {
 	e.gone = true
 	r.judge(e)
+	r.bytes -= e.size
 	delete(r.events, e.Number)
 	w.Delete(at(eventLoc, e.Number))
 	if e.Mode == event.Broadcast {

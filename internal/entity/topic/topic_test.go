@@ -290,6 +290,52 @@ func TestWhatAllHaveHadIsNoLoad(t *testing.T) {
 	}
 }
 
+// TestBytesThatAllHaveHadAreNoLoad: the cap in bytes counts what some run may still want, and
+// beyond it the oldest that all have had is dropped, as of the cap in events.
+func TestBytesThatAllHaveHadAreNoLoad(t *testing.T) {
+	w := newWorld(t)
+	s := event.Settings{Cap: -1, CapBytes: 6} // three of two bytes
+	for i := range 10 {
+		w.wait(11, fmt.Sprint("a", i), w.now)
+		w.publish(event.Broadcast, s, fmt.Sprint("e", i))
+		w.expect(t, fmt.Sprintf("a%d←e%d", i, i))
+		w.now++
+		if w.stats.Full() || w.stats.Bytes > 6 {
+			t.Fatalf("after event %d: %+v", i, w.stats)
+		}
+	}
+	w.wait(12, "slow", 0)
+	w.publish(event.Broadcast, s, "f0")
+	w.publish(event.Broadcast, s, "f1")
+	w.settle()
+	if !w.stats.Full() || w.stats.Slow == 0 {
+		t.Fatalf("with a run that waits for what is kept: %+v", w.stats)
+	}
+	w.put(event.Leave("orders", "1", []store.RunNo{11}))
+	w.load()
+	w.settle()
+	if w.stats.Bytes != w.rules.bytes || w.stats.HadBytes != w.rules.wants.hadBytes {
+		t.Fatalf("after a crash it says %+v, and holds %d bytes", w.stats, w.rules.bytes)
+	}
+}
+
+// TestConsumedEventsOnTheirWayCount: their bytes are held until they are acknowledged.
+func TestConsumedEventsOnTheirWayCount(t *testing.T) {
+	w := newWorld(t)
+	s := event.Settings{Cap: 1, CapBytes: 4}
+	w.wait(11, "a", 0)
+	w.publish(event.Consumed, s, "e123")
+	w.expect(t, "a←e123")
+	if !w.stats.Full() || w.stats.Pending != 0 || w.stats.Bytes != 4 {
+		t.Fatalf("on its way: %+v", w.stats)
+	}
+	w.put(event.Ack("orders", "a"))
+	w.settle()
+	if w.stats.Full() || w.stats.Bytes != 0 {
+		t.Fatalf("it is taken: %+v", w.stats)
+	}
+}
+
 // TestSlowReaderHoldsTheCap, and its end frees it.
 func TestSlowReaderHoldsTheCap(t *testing.T) {
 	w := newWorld(t)

@@ -13,10 +13,11 @@ import (
 
 // wants knows which broadcast events all readers have had.
 type wants struct {
-	low    store.ItemNo       // no reader may want an event up to it, but for its holes
-	had    int64              // events that are held and that all readers have had
-	behind heap.Min[position] // of the readers; some stand no more
-	spare  list[*held]        // may be dropped; some may not any more
+	low      store.ItemNo       // no reader may want an event up to it, but for its holes
+	had      int64              // events that are held and that all readers have had
+	hadBytes int64              // of these
+	behind   heap.Min[position] // of the readers; some stand no more
+	spare    list[*held]        // may be dropped; some may not any more
 }
 
 func newWants() wants {
@@ -100,8 +101,10 @@ func (s *state) judge(e *held) {
 	switch {
 	case had && !e.had:
 		s.wants.had++
+		s.wants.hadBytes += e.size
 	case !had && e.had:
 		s.wants.had--
+		s.wants.hadBytes -= e.size
 	}
 	if e.had = had; e.droppable() {
 		s.wants.spare.add(e)
@@ -126,6 +129,23 @@ func (s *state) weigh() {
 
 // wanted returns the number of pending events that some run may still want.
 func (s *Stats) wanted() int64 { return s.Pending - s.Had }
+
+// wantedBytes returns the size of the events that are held and that some run may still want,
+// or has not acknowledged.
+func (s *Stats) wantedBytes() int64 { return s.Bytes - s.HadBytes }
+
+// room returns for how many events and bytes a topic has room by the settings. One event may
+// exceed the bytes.
+func (s *Stats) room(by event.Settings) (events, bytes int64) {
+	events, bytes = math.MaxInt64, math.MaxInt64
+	if by.Cap > 0 {
+		events = int64(by.Cap) - s.wanted()
+	}
+	if by.CapBytes > 0 {
+		bytes = by.CapBytes - s.wantedBytes()
+	}
+	return events, bytes
+}
 
 // slow returns the run that has not had events which all others may have had, 0: none.
 func (s *state) slow() store.RunNo {
@@ -162,11 +182,12 @@ func (r *Rules) leave(value []byte, w *entity.Writer) {
 	}
 }
 
-// trim drops the oldest events that all readers have had, while more are kept than Cap
-// says.
+// trim drops the oldest events that all readers have had, while more are kept than Cap or
+// CapBytes says.
 func (r *Rules) trim(w *entity.Writer) {
 	r.weigh()
-	for most := int64(r.Settings.Cap); most > 0 && r.waiting() > most; {
+	most, bytes := int64(r.Settings.Cap), r.Settings.CapBytes
+	for most > 0 && r.waiting() > most || bytes > 0 && r.bytes > bytes {
 		if w.Full() {
 			w.More()
 			return

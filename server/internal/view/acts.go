@@ -267,7 +267,8 @@ func (v *View) Publish(ctx context.Context, topic, key string, p api.Publish) (s
 	if !v.who.SeesNamed("topic", topic) {
 		return "", Denied("topic %s", topic)
 	}
-	t := stet.Topic[json.RawMessage]{Name: topic, Expiry: orNone(p.ExpiryMS), Retention: orNone(p.RetentionMS), Cap: p.Cap}
+	t := stet.Topic[json.RawMessage]{Name: topic, Expiry: orNone(p.ExpiryMS), Retention: orNone(p.RetentionMS), Cap: p.Cap,
+		CapBytes: p.CapBytes}
 	if p.Mode != "" {
 		mode, err := stet.ParseTopicMode(p.Mode)
 		if err != nil {

@@ -20,6 +20,7 @@ interface Topic {
   expiry_ms?: number;
   retention_ms?: number;
   cap?: number;
+  cap_bytes?: number;
   accepted: number;
   received: number;
   pending: number;
@@ -27,6 +28,7 @@ interface Topic {
   in_flight: number;
   expired: number;
   refused: number;
+  bytes: number;
   waiting: number;
   events?: TopicEvent[];
   waits?: { run: string; location: string; since: string; until?: string }[];
@@ -70,7 +72,7 @@ function One({ name }: { name: string }) {
       {!t ? error === undefined && <Loading /> : (
         <>
           <Facts of={[
-            ["mode", t.mode], ["kept events", t.pending + (t.cap ? " of " + t.cap : "")], ["waiting runs", t.waiting], ["on their way", t.in_flight || ""],
+            ["mode", t.mode], ["kept events", t.pending + (t.cap ? " of " + t.cap : "")], ["kept bytes", t.bytes ? bytes(t.bytes) + (t.cap_bytes ? " of " + bytes(t.cap_bytes) : "") : ""], ["waiting runs", t.waiting], ["on their way", t.in_flight || ""],
             ["published", t.accepted], ["received", t.received], ["expired", t.expired || ""], ["refused", t.refused || ""],
             ["events expire after", t.expiry_ms ? span(t.expiry_ms) : ""], ["kept for", t.retention_ms ? span(t.retention_ms) : ""],
           ]} />
