@@ -5,14 +5,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
 
-// TestMain is also the process that TestTxStepKilled kills, and those that hold a shard.
+// TestMain is also the process that TestTxStepKilled kills, those that hold a shard, and those
+// of TestManyBodiesInFlightOfKilledProcesses.
 func TestMain(m *testing.M) {
+	enginetest.Main(func(ctx context.Context, address string) (store.Store, error) {
+		schema, dsn, _ := strings.Cut(address, " ")
+		return postgres.Open(ctx, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Patient())
+	})
 	if dsn := os.Getenv("STET_CHILD_HOLDS"); dsn != "" {
 		if err := hold(dsn); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -5,14 +5,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 )
 
-// TestMain is also a process that holds the shard.
+// TestMain is also a process that holds the shard, and one of those of
+// TestManyBodiesInFlightOfKilledProcesses.
 func TestMain(m *testing.M) {
+	enginetest.Main(func(ctx context.Context, address string) (store.Store, error) {
+		prefix, url, _ := strings.Cut(address, " ")
+		return redis.Open(ctx, url, redis.Prefix(prefix))
+	})
 	if url := os.Getenv("STET_CHILD_HOLDS"); url != "" {
 		if err := hold(url); err != nil {
 			fmt.Fprintln(os.Stderr, err)
