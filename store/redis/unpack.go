@@ -77,26 +77,36 @@ func (r *reader) time(m reply) store.Time { return store.Time(r.int(m)) }
 const rowWidth, mainWidth = 12, 19
 
 // run reads the answer of snapshot, with up to three further fields: waits, input,
-// output. Input and output that are left out keep their size.
-func (r *reader) run(m reply, slots int) store.Run {
-	f := r.tuple(m, rowWidth+1)
-	if r.err != nil {
+// output. Input and output that are left out keep their size. What cannot be read is damage
+// of that run: the others are read as they are.
+func (of *reader) run(m reply, slots int) (run store.Run) {
+	f := of.tuple(m, rowWidth+1)
+	no := of.int(f[len(f)-1])
+	if of.err != nil {
 		return store.Run{}
 	}
-	no := r.int(f[len(f)-1])
-	run := store.Run{
-		No: store.RunNo(no), Parent: store.RunNo(r.int(f[3])), ParentLoc: r.text(f[4]), First: originOf(r.text(f[5])),
-		Began:   r.time(f[6]),
-		Headers: bytesOf(r.text(f[8])), Reason: r.text(f[9]), Queue: bytesOf(r.text(f[10])),
-		Expires: r.time(f[11]),
-	}
-	r.main(&run, r.text(f[0]))
+	var r reader
+	defer func() {
+		if r.err != nil {
+			run.Damage = fmt.Sprintf("its row cannot be read: %v", r.err)
+		}
+	}()
+	run.No = store.RunNo(no)
+	r.main(&run, r.text(f[0])) // first: a reader reads nothing more after a violation
+	run.Parent, run.ParentLoc, run.First = store.RunNo(r.int(f[3])), r.text(f[4]), originOf(r.text(f[5]))
+	run.Began, run.Headers, run.Reason = r.time(f[6]), bytesOf(r.text(f[8])), r.text(f[9])
+	run.Queue, run.Expires = bytesOf(r.text(f[10])), r.time(f[11])
 	run.Shard.Slot = int(no % int64(slots))
 	copy(run.Seed[:], r.text(f[1]))
 	copy(run.Random[:], r.text(f[2]))
 	if tags := r.text(f[7]); tags != "" {
 		for tag := range strings.SplitSeq(tags, "\n") {
-			key, value, _ := strings.Cut(tag, "=")
+			key, value, ok := strings.Cut(tag, "=")
+			if !ok {
+				r.bad(fmt.Sprintf("expected tags, found %.100q", tags))
+				run.Tags = nil
+				break
+			}
 			run.Tags = append(run.Tags, store.Pair{Key: key, Value: value})
 		}
 	}

@@ -166,11 +166,13 @@ local function main(r)
 		.. r.cr .. ';' .. r.of .. ';' .. #r.gr .. ';' .. #r.wf .. ';' .. #r.bu .. ';' .. r.gr .. r.wf .. r.bu .. r.id
 end
 
--- row returns the parts of a run that acts need, or nil.
+-- row returns the parts of a run that acts need, or nil. A row that cannot be read is as none:
+-- the acts on other runs go on, and the doctor reports it.
 local function row(no)
 	local kept = call('HGET', T .. 'r:' .. no, 'm')
 	if not kept then return nil end
 	local st, co, mk, wa, ic, ge, sa, en, su, sk, al, is, os, cr, of, gr, wf, bu, texts = string.match(kept, MAIN)
+	if not st then return nil end
 	local g = tonumber(gr)
 	local w = g + tonumber(wf)
 	local b = w + tonumber(bu)

@@ -296,8 +296,8 @@ sortsBy(INDEX.waking, true, function(gr, key)
 		local r = mine(gr, no)
 		looked = looked + 1
 		if r and takes(r) or looked == MAX.sleepers then
-			local at = (r or row(no)).wa
-			if wake == '' or later(wake, at) then wake = at end
+			r = r or row(no)
+			if r and r.wa and (wake == '' or later(wake, r.wa)) then wake = r.wa end
 			return true
 		end
 	end)

@@ -8,7 +8,7 @@ if below ~= '+inf' then below = '(' .. below end
 local letters = {}
 for i, no in ipairs(call('ZREVRANGEBYSCORE', T .. 'D', below, '-inf', 'LIMIT', 0, limit)) do
 	local of = call('HGET', T .. 'i:' .. no, 'r')
-	local r = row(of)
+	local r = row(of) or { id = '', wf = '', st = '0', ic = '0' } -- its row cannot be read
 	letters[i] = { item(no), of, r.id, r.wf, r.st, r.ic }
 end
 return letters

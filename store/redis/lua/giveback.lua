@@ -2,6 +2,7 @@
 -- cleanly. It reports whether it became suspect.
 local function giveBack(no, clean)
 	local r = row(no)
+	if not r then return false end
 	local new = { co = CONDITION.ready }
 	if r.st == STATUS.suspended or r.wa then new.co = CONDITION.idle end -- it was claimed at rest
 	local works = not waits(r) and r.st ~= STATUS.suspended and r.st ~= STATUS.queued

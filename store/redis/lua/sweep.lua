@@ -32,7 +32,7 @@ local function done(is)
 end
 
 -- stays reports whether an ended run stays whatever its retention.
-local function stays(r) return not owned[dec(r.slot) .. ':' .. r.gr] or needed(r) end
+local function stays(r) return not r or not owned[dec(r.slot) .. ':' .. r.gr] or needed(r) end
 
 -- After the rules come the runs with a retention of their own.
 while stage == 0 and rule <= #rules do
@@ -81,7 +81,7 @@ while stage == 1 do
 		looked = looked + 1
 		if looked > MAX.sweepLook then return done(false) end
 		local r = row(no)
-		if owned[dec(r.slot) .. ':' .. r.gr] then
+		if r and owned[dec(r.slot) .. ':' .. r.gr] then
 			local ic = tonumber(call('HGET', T .. 'r:' .. no, 'sw') or '0')
 			while ic < tonumber(r.ic) do
 				if not dropEntries(no, dec(ic)) then return done(false) end
@@ -103,7 +103,7 @@ while true do
 		local f = call('HMGET', T .. 'i:' .. no, 't', 'r', 'k', 'd', 'o')
 		local r = row(f[2])
 		local window = f[3] == KIND.message and f[4] == f[5] and MICROS.repeatWindow or MICROS.dedupWindow
-		if tonumber(f[1]) <= now - window and owned[dec(r.slot) .. ':' .. r.gr] then
+		if r and tonumber(f[1]) <= now - window and owned[dec(r.slot) .. ':' .. r.gr] then
 			if room(1) == 0 then return done(false) end
 			dropItem(no, f[2])
 		end
