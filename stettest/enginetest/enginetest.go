@@ -38,6 +38,8 @@ func Run(t *testing.T, open Open) {
 	t.Run("Nodes", func(t *testing.T) { nodes(t, open) })
 	t.Run("Recovery", func(t *testing.T) { recovery(t, open) })
 	t.Run("Once", func(t *testing.T) { once(t, open) })
+	t.Run("Bugs", func(t *testing.T) { stalls(t, open) })
+	t.Run("LostWakes", func(t *testing.T) { lostWakes(t, open) })
 }
 
 // Times of the engines. The lease is short in tests in which processes die, because each

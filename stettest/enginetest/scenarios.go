@@ -362,6 +362,41 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 	{
+		name: "saga", want: "by foot: no van; outside stays",
+		workflows: func(outside *stet.Engine) []stet.Definition {
+			return define("saga", func(ctx stet.Context, _ string) (string, error) {
+				run := outing{outside, stet.RunID(ctx)}
+				reserve := func(ctx stet.Context, name string) error {
+					_, err := say(ctx, name, name, stet.Undo(func(context.Context, string) error {
+						sagas.undone(run, name)
+						return nil
+					}))
+					return err
+				}
+				if err := reserve(ctx, "outside"); err != nil {
+					return "", err
+				}
+				_, err := stet.Saga(ctx, "trip", func(ctx stet.Context) (string, error) {
+					if err := errors.Join(reserve(ctx, "hotel"), reserve(ctx, "car")); err != nil {
+						return "", err
+					}
+					return "", stet.Do(ctx, "van", func(context.Context) error { return stet.Permanent(errors.New("no van")) })
+				})
+				if err == nil || !strings.Contains(err.Error(), "no van") {
+					return "", fmt.Errorf("the saga gives %w", err)
+				}
+				way, err := say(ctx, "other way", "by foot")
+				return way + ": no van; outside stays", err
+			})
+		},
+		check: func(_ context.Context, e *stet.Engine, id string) error {
+			if got := slices.Compact(sagas.of(outing{e, id})); !slices.Equal(got, []string{"car", "hotel"}) {
+				return fmt.Errorf("undone were %q", got)
+			}
+			return nil
+		},
+	},
+	{
 		name: "cancelled", want: "error cancelled",
 		workflows: func(*stet.Engine) []stet.Definition {
 			return define("cancelled", func(ctx stet.Context, _ string) (string, error) {
@@ -380,6 +415,32 @@ var scenarios = append(entityScenarios, []scenario{
 		},
 	},
 }...)
+
+// outing is a run of a saga on the store of an engine.
+type outing struct {
+	outside *stet.Engine
+	run     string
+}
+
+// undoings are what was undone, by run, in this order.
+type undoings struct {
+	mu   sync.Mutex
+	list map[outing][]string
+}
+
+var sagas = undoings{list: map[outing][]string{}}
+
+func (u *undoings) undone(run outing, name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list[run] = append(u.list[run], name)
+}
+
+func (u *undoings) of(run outing) []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.list[run])
+}
 
 // repaired are the IDs of the stalled runs whose code is right now.
 var repaired sync.Map
