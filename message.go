@@ -22,7 +22,9 @@ import (
 //	var Approved = stet.Message[Decision]("approved")
 //
 // A message is kept until it is received, also when it was sent before the run
-// waits. Messages of one name are received first in, first out.
+// waits. Messages of one name are received in the order in which one process has sent
+// them, each after the one before had returned. Those of two processes may overtake each
+// other, also if one had sent its message before the other began to.
 type Message[T any] string
 
 // WaitOption is an option of a wait: Within, Named or a Key.
