@@ -64,7 +64,7 @@ func (a *Act) checkFor(verb store.ItemKind) error {
 }
 
 // logged logs an act on what is no run, if it was done and says anything. The store's audit has
-// it by what it was asked with (see record), or by noteFirst.
+// it by what it was asked with (see recordOf), or by noteFirst.
 func (e *Engine) logged(ctx context.Context, verb, object, name string, act Act, err error) {
 	if err == nil && (act.By != "" || act.Why != "") {
 		e.log.InfoContext(ctx, "an operator's request was carried out",
@@ -72,9 +72,9 @@ func (e *Engine) logged(ctx context.Context, verb, object, name string, act Act,
 	}
 }
 
-// record returns what the store's audit is to have of an act. It goes with the request to the
+// recordOf returns what the store's audit is to have of an act. It goes with the request to the
 // entity, whose turn carries the request out and sends the record on.
-func (e *Engine) record(verb, object, name string, act Act) *acts.Record {
+func recordOf(e *Engine, verb, object, name string, act Act) *acts.Record {
 	about := object + " " + name
 	if len(about) > maxAbout { // the numbers of many letters
 		about = strings.ToValidUTF8(about[:maxAbout], "")
@@ -85,7 +85,7 @@ func (e *Engine) record(verb, object, name string, act Act) *acts.Record {
 // noteFirst puts an act into the store's audit before it is done, where the store does it
 // without a command: an act that is done is there, whoever dies when.
 func noteFirst(ctx context.Context, e *Engine, verb, object, name string, act Act) error {
-	if err := acts.Note(ctx, e.inner, e.record(verb, object, name, act)); err != nil {
+	if err := acts.Note(ctx, e.inner, recordOf(e, verb, object, name, act)); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return nil

@@ -209,7 +209,7 @@ func (h Hooks) set(ctx context.Context, verb string, hook Hook, act Act, may fun
 		Name: hook.Name, Scheme: string(hook.Scheme), Header: hook.Header, Secrets: hook.Secrets, Start: hook.Start,
 		Send: hook.Send, Publish: hook.Publish, Resolve: hook.Resolve, Target: hook.Target, Value: hook.Value, At: d.Now,
 		By: cmp.Or(act.By, h.engine.node), Why: act.Why,
-	}, h.engine.record(verb, "hook", hook.Name, act))
+	}, recordOf(h.engine, verb, "hook", hook.Name, act))
 	h.engine.logged(ctx, verb, "hook", hook.Name, act, err)
 	if err != nil {
 		return fmt.Errorf("hook %q: %w", hook.Name, err)
@@ -226,7 +226,7 @@ func (h Hooks) Remove(ctx context.Context, name string, act Act) error {
 	if _, err := h.Get(ctx, name); err != nil {
 		return err
 	}
-	err := hooks.Remove(ctx, h.engine.inner, name, h.engine.record("remove", "hook", name, act))
+	err := hooks.Remove(ctx, h.engine.inner, name, recordOf(h.engine, "remove", "hook", name, act))
 	h.engine.logged(ctx, "remove", "hook", name, act, err)
 	return err
 }

@@ -221,7 +221,7 @@ func (q Queues) declare(ctx context.Context, name string, s permit.Settings, act
 	c, record := permit.Change{Settings: s, By: e.node, Build: e.build}, []byte(nil)
 	if act != nil {
 		c.By, c.Why = cmp.Or(act.By, e.node), act.Why
-		record = e.record(permit.Create, "queue", name, *act).Encode()
+		record = recordOf(e, permit.Create, "queue", name, *act).Encode()
 	}
 	return entity.TellWith(ctx, e.inner, permit.EntityID(name), permit.Create, c.Encode(), record)
 }
@@ -324,7 +324,7 @@ func (e *Engine) manage(ctx context.Context, name, verb string, value []byte, ac
 		return queueError(name, err)
 	}
 	defer e.inner.Queues().Forget(name)
-	record := e.record(verb, "queue", name, act)
+	record := recordOf(e, verb, "queue", name, act)
 	verdict, err := entity.AskWith(ctx, e.inner, permit.EntityID(name), verb, value, record.Encode())
 	switch {
 	case err != nil:

@@ -176,7 +176,7 @@ func (w *Workflow[In, Out]) Schedule(
 	}
 	var record *acts.Record
 	if o.act != nil {
-		record = e.record("set", "schedule", name, *o.act)
+		record = recordOf(e, "set", "schedule", name, *o.act)
 	}
 	if !o.wait {
 		set := planner.Encode(&planner.Set{Config: *config})

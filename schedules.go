@@ -250,7 +250,7 @@ func (s Schedules) act(
 	if err := act.check(); err != nil {
 		return planner.Answer{}, aboutSchedule(verb, name, err)
 	}
-	answer, err := s.engine.askSchedule(ctx, name, what, value, s.engine.record(verb, "schedule", name, act))
+	answer, err := s.engine.askSchedule(ctx, name, what, value, recordOf(s.engine, verb, "schedule", name, act))
 	s.engine.logged(ctx, verb, "schedule", name, act, err)
 	return answer, aboutSchedule(verb, name, err)
 }

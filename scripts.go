@@ -419,7 +419,7 @@ func (s Scripts) change(
 		return answer, err
 	}
 	verdict, err := entity.AskWith(ctx, s.engine.inner, scripts.ID(name), verb, value,
-		s.engine.record(verb, "script", name, act).Encode())
+		recordOf(s.engine, verb, "script", name, act).Encode())
 	if err != nil {
 		return answer, err
 	}

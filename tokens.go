@@ -82,7 +82,7 @@ func (t Tokens) Create(ctx context.Context, info TokenInfo, act Act) (token stri
 	if !info.Expires.IsZero() {
 		record.Expires = store.TimeOf(info.Expires)
 	}
-	if err := tokens.Add(ctx, t.engine.inner, record, t.engine.record("create", "token", record.ID, act)); err != nil {
+	if err := tokens.Add(ctx, t.engine.inner, record, recordOf(t.engine, "create", "token", record.ID, act)); err != nil {
 		return "", fmt.Errorf("create token: %w", err)
 	}
 	t.engine.logged(ctx, "create", "token", record.ID, act, nil)
@@ -115,7 +115,7 @@ func (t Tokens) Revoke(ctx context.Context, id string, act Act) error {
 	}
 	for i := range list {
 		if list[i].ID == id {
-			err := tokens.Revoke(ctx, t.engine.inner, id, t.engine.record("revoke", "token", id, act))
+			err := tokens.Revoke(ctx, t.engine.inner, id, recordOf(t.engine, "revoke", "token", id, act))
 			t.engine.logged(ctx, "revoke", "token", id, act, err)
 			return err
 		}

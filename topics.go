@@ -157,7 +157,7 @@ func (t Topics) Remove(ctx context.Context, name, eventID string, act Act) error
 		return err
 	}
 	found, err := topic.Remove(ctx, t.engine.inner, name, eventID,
-		t.engine.record("remove", "event", eventID+" of topic "+name, act))
+		recordOf(t.engine, "remove", "event", eventID+" of topic "+name, act))
 	if err == nil && !found {
 		err = ErrNotFound
 	}
