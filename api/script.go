@@ -57,6 +57,20 @@ type ScriptFile struct {
 	Text string `json:"text"`
 }
 
+// DeployScript makes code the current version of a script. The server does not compile it: who
+// deploys does, by script.Compile.
+type DeployScript struct {
+	Code   string       `json:"code"`            // one text, as package script/bundle makes it
+	Files  []ScriptFile `json:"files,omitempty"` // from which it was made, for people
+	Reason string       `json:"reason,omitempty"`
+}
+
+// DeployedScript says which version is current now.
+type DeployedScript struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"` // 0: nobody has decided yet, and the request stands
+}
+
 // SourceOf returns the form of a version's source. Of code that was deployed without files it is
 // the code.
 func SourceOf(name string, version int, code *stet.ScriptCode) ScriptSource {

@@ -67,7 +67,7 @@ func TestMCPOverStandardInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		cmd := exec.Command(binary(t), append([]string{"mcp", "--allow", "send,cancel"}, p.args...)...)
+		cmd := exec.Command(binary(t), append([]string{"mcp", "--allow", "send,cancel,deploy_script"}, p.args...)...)
 		cmd.Stderr = &log
 		s := agent(t, &mcp.CommandTransport{Command: cmd})
 		text, refused := spoken(t, s, "explain_run", map[string]any{"run": "g-1"})
@@ -79,6 +79,7 @@ func TestMCPOverStandardInput(t *testing.T) {
 		}); refused {
 			t.Errorf("send: %s", text)
 		}
+		scripted(t, p, s, !byServer) // whose token is an operator's
 		text, refused = spoken(t, s, "wait_run", map[string]any{"run": "g-1", "seconds": 50})
 		if refused || !strings.Contains(text, "hello ann") {
 			t.Errorf("wait_run: %s", text)
@@ -93,6 +94,45 @@ func TestMCPOverStandardInput(t *testing.T) {
 		if !strings.Contains(log.String(), "tool=send") || strings.Contains(log.String(), "ann") {
 			t.Errorf("the log: %s", &log)
 		}
+	}
+}
+
+// scripted deploys a script in two versions and reads it, or is refused.
+func scripted(t *testing.T, p *place, s *mcp.ClientSession, may bool) {
+	t.Helper()
+	deploy := func(source string) (string, bool) {
+		return spoken(t, s, "deploy_script", map[string]any{
+			"name": "hail", "source": source, "typescript": true, "reason": "test",
+		})
+	}
+	if text, refused := deploy("export default async function ( {"); !refused || !strings.Contains(text, "hail.ts:1:") {
+		t.Errorf("a source that does not parse: %s", text)
+	}
+	const first = `export default async function (name: string) { return "hail " + name; }`
+	text, refused := deploy(first)
+	if !may {
+		if !refused || !strings.Contains(text, "forbidden") {
+			t.Errorf("an operator deploys: %s", text)
+		}
+		return
+	}
+	if refused || !strings.Contains(text, `"version":1`) {
+		t.Fatalf("deploy_script: %s", text)
+	}
+	if text, refused := deploy(strings.Replace(first, "hail ", "hail again, ", 1)); refused || !strings.Contains(text, `"version":2`) {
+		t.Errorf("deploy_script again: %s", text)
+	}
+	text, refused = spoken(t, s, "get_script", map[string]any{"name": "hail", "version": 1})
+	if refused || !strings.Contains(text, `"current":2`) || !strings.Contains(text, "(name: string)") ||
+		strings.Contains(text, "again") {
+		t.Errorf("get_script: %s", text)
+	}
+	if text, refused = spoken(t, s, "get_script", nil); refused || !strings.Contains(text, `"name":"hail"`) {
+		t.Errorf("get_script without a name: %s", text)
+	}
+	acts, err := stet.AuditOf(p.e).List(t.Context(), stet.AuditFilter{About: "script hail"})
+	if err != nil || len(acts) != 2 || acts[0].Verb != "deploy" || !strings.HasPrefix(acts[0].By, "mcp:") || acts[0].Why != "test" {
+		t.Errorf("the audit: %+v, %v", acts, err)
 	}
 }
 
@@ -118,7 +158,7 @@ func TestMCPOverHTTP(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tokens := map[string]string{}
-	for _, role := range []string{"viewer", "operator"} {
+	for _, role := range []string{"viewer", "operator", "admin"} {
 		token, err := stet.TokensOf(p.e).Create(ctx, stet.TokenInfo{Name: role, Role: role}, stet.Act{})
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +171,7 @@ func TestMCPOverHTTP(t *testing.T) {
 	serving, stop := context.WithCancel(ctx)
 	out, address := io.Pipe()
 	ended := make(chan int, 1)
-	args := append([]string{"serve", "--addr", "127.0.0.1:0", "--mcp-allow", "cancel"}, p.args...)
+	args := append([]string{"serve", "--addr", "127.0.0.1:0", "--mcp-allow", "cancel,deploy_script"}, p.args...)
 	go func() {
 		ended <- execute(serving, args, nil, address, io.Discard)
 		_ = address.Close()
@@ -194,7 +234,10 @@ func TestMCPOverHTTP(t *testing.T) {
 		got, _ := json.Marshal(audit)
 		t.Errorf("the audit: %s, %v", got, err)
 	}
-	_, _ = viewer.Close(), operator.Close() // there are no sessions to end
+	scripted(t, p, operator, false)
+	administrator := connect("admin")
+	scripted(t, p, administrator, true)
+	_, _, _ = viewer.Close(), operator.Close(), administrator.Close() // there are no sessions to end
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("the server ends with %d", code)

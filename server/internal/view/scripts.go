@@ -55,6 +55,18 @@ func (v Scripts) Source(ctx context.Context, name string, version int) (*api.Scr
 	return &out, nil
 }
 
+// Deploy makes code the current version of a script, and returns its number.
+func (v Scripts) Deploy(ctx context.Context, name string, d *api.DeployScript) (int, error) {
+	if !v.who.Sees(name) {
+		return 0, Denied("script %s", name)
+	}
+	code := stet.ScriptCode{Code: d.Code}
+	for _, f := range d.Files {
+		code.Files = append(code.Files, stet.ScriptFile(f))
+	}
+	return stet.ScriptsOf(v.engine).Deploy(ctx, name, code, stet.Act{By: v.who.Name, Why: d.Reason})
+}
+
 // Run returns the source that a run executes, and where it stands; of a run that is bound to no
 // version it is not found. at may be nil.
 func (v Scripts) Run(ctx context.Context, runID string, at Placer) (*api.RunScript, error) {

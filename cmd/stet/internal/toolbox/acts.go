@@ -147,6 +147,8 @@ func acts() []act {
 		{"edit", "Replaces the recorded outcome of a step.", true, false, acting(planEdit)},
 		{"terminate", "Ends runs at once, without clean-up: nothing is undone.", true, true, acting(planVerb(client.Terminate,
 			"it ends at once: no clean-up, nothing is undone"))},
+		{"deploy_script", "Makes a source the current version of a script: runs that begin from then on execute it.", true,
+			true, acting(planDeploy)},
 	}
 }
 

@@ -56,6 +56,13 @@ type (
 		Seconds int    `json:"seconds,omitempty" jsonschema:"how long to wait, up to 50; default 20"`
 	}
 
+	getScript struct {
+		Name    string `json:"name,omitempty" jsonschema:"of the script; empty: a list of all scripts"`
+		Version int    `json:"version,omitempty" jsonschema:"number of the version; default: the current one"`
+		File    string `json:"file,omitempty" jsonschema:"of the version's files; default: the first one"`
+		Cursor  string `json:"cursor,omitempty" jsonschema:"next of the answer before"`
+	}
+
 	list struct {
 		Cursor string `json:"cursor,omitempty" jsonschema:"next of the answer before"`
 	}
@@ -90,6 +97,8 @@ func (t *tools) addReads() {
 	reading(t, "list_queues", "Lists queues with their limits, and how many hold and wait.", queues)
 	reading(t, "list_schedules", "Lists schedules, and when each is due.", schedules)
 	reading(t, "list_topics", "Lists topics of events.", topics)
+	reading(t, "get_script", "Shows a script: its versions, and the source of one, 12 KiB in an answer; or lists all "+
+		"scripts.", getScripts)
 	reading(t, "list_dead_letters", "Lists messages whose run has ended without taking them, or has refused them.",
 		letters)
 }

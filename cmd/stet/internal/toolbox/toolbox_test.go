@@ -275,7 +275,8 @@ func (w *world) until(id string, want store.Status) {
 // TestActsExistOnlyWhereAllowed: a tool that acts is listed, and known, if its verb was
 // allowed by name; one that reads always is.
 func TestActsExistOnlyWhereAllowed(t *testing.T) {
-	reads := []string{"count_runs", "explain_run", "get_history", "get_run", "get_value", "list_dead_letters",
+	reads := []string{"count_runs", "explain_run", "get_history", "get_run", "get_script", "get_value",
+		"list_dead_letters",
 		"list_queues",
 		"list_runs", "list_schedules", "list_topics", "list_workflows", "tail_stream", "wait_run"}
 	for _, allowed := range append([][]string{nil, Verbs()}, chunks(Verbs())...) {
