@@ -3,6 +3,8 @@ package torture_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,5 +88,47 @@ func TestRedisClusterEndures(t *testing.T) {
 	if report := tortured(t, cfg); !report.OK || report.Counts["runs: succeeded"] == 0 ||
 		report.Counts["payments booked"] == 0 {
 		t.Errorf("seed %d: there are violations, or nothing was done", report.Seed)
+	}
+}
+
+// A store over two and three Postgres servers, of which one is killed and comes back after longer than leases last.
+// Meanwhile processes are killed, paused and stopped.
+func TestDatabasesEndure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in -short: it takes half a minute, and minutes under STET_SOAK=10")
+	}
+	sizes := []int{3}
+	if soak.On() {
+		sizes = []int{2, 3}
+	}
+	for _, n := range sizes {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			var dsns []string
+			var outages []torture.Outage
+			for range n {
+				server := servers.NewPostgres(t)
+				dsns = append(dsns, server.DSN())
+				if len(outages) == 0 {
+					outages = append(outages, torture.Outage{Name: "a database away",
+						Do: func(context.Context) error {
+							err := server.Stop()
+							time.Sleep(2500 * time.Millisecond) // the outage itself: leases last 1.5 s
+							return errors.Join(err, server.Start())
+						}})
+				}
+			}
+			cfg := configOf(t, strings.Join(dsns, "; "))
+			cfg.For, cfg.Nodes, cfg.Strikes, cfg.Outages = seconds(t), 3, int(seconds(t)/time.Second), outages
+			cfg.NoPoison = !soak.On()
+			report := tortured(t, cfg)
+			if !report.OK {
+				t.Errorf("seed %d: there are violations", report.Seed)
+			}
+			for _, name := range []string{"outages: a database away", "runs: succeeded", "takeovers", "acknowledged: send"} {
+				if report.Counts[name] == 0 {
+					t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
+				}
+			}
+		})
 	}
 }

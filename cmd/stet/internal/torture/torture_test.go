@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 // contendAs is the life of a process that wants a shard; nil where there are none.
 var contendAs func(name string) error
 
-// opener opens a file, or a Redis or Postgres store.
+// opener opens a file, or a Redis or Postgres store, also one over several databases with a ; between them.
 func opener(db string) func(context.Context) (store.Store, error) {
 	slots := 256
 	if !soak.On() {
@@ -61,6 +61,11 @@ func opener(db string) func(context.Context) (store.Store, error) {
 	}
 	if strings.HasPrefix(db, "redis://") {
 		return func(ctx context.Context) (store.Store, error) { return redis.Open(ctx, db) }
+	}
+	if dsns := strings.Split(db, "; "); len(dsns) > 1 {
+		return func(ctx context.Context) (store.Store, error) {
+			return postgres.OpenAll(ctx, dsns, postgres.Slots(slots))
+		}
 	}
 	if strings.HasPrefix(db, "host=") {
 		return func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, db, postgres.Slots(slots)) }
