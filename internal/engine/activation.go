@@ -324,6 +324,8 @@ func (a *activation) leave(rest []event) {
 		switch ev := ev.(type) {
 		case *runClaimed:
 			claimed, news = claimed || ev.New, true
+		case claimUncertain:
+			claimed = true
 		case *itemArrived:
 			news = true
 		}

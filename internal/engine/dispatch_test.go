@@ -193,9 +193,12 @@ func TestRunOfAnUnknownWorkflowIsGivenBack(t *testing.T) {
 	})
 }
 
-// A claim whose answer is lost has claimed a run that is parked, or one that is not in memory: both are loaded.
+// A claim whose answer is lost has claimed a run that is parked, one that is not in memory, or one that leaves it
+// while what was claimed is looked for: each is loaded.
 func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
-	for _, parked := range []bool{true, false} {
+	for what, parkFor := range map[string]time.Duration{
+		"it is parked": time.Hour, "it is not in memory": time.Millisecond, "it leaves": 90 * time.Second,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			shared := memory.New()
 			s := &gated{Store: shared}
@@ -207,12 +210,16 @@ func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
 				}
 				return claims, err
 			}
+			s.list = func(ctx context.Context, f store.Filter) (store.Page, error) {
+				page, err := s.Store.List(ctx, f)
+				if len(f.Claimed) > 0 && what == "it leaves" {
+					time.Sleep(35 * time.Second)
+				}
+				return page, err
+			}
 			front := newEngine(t, shared.Join(), "front")
 			e := newEngine(t, s, "n", with("w", hears(1)), func(cfg *engine.Config) {
-				cfg.ParkFor = time.Hour
-				if !parked {
-					cfg.ParkFor = time.Millisecond
-				}
+				cfg.ParkFor, cfg.LeaseTTL, cfg.Renew = parkFor, 2*time.Minute, time.Second
 			})
 			defer serve(t, e)()
 			start(t, e, "w", "a")
@@ -222,7 +229,7 @@ func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Minute)
 			if lose.Load() {
-				t.Error("no claim was lost")
+				t.Errorf("%s: no claim was lost", what)
 			}
 			expectEnd(t, e, "a", store.Succeeded, "hello")
 		})

@@ -127,8 +127,7 @@ func (x *executor) reloadClaimed(d *dispatcher, in *ownership.Shards) bool {
 	}
 	x.committer.All[d.lane].Settle(x.held) // the answers to commands that have claimed runs may be on their way
 	for no, h := range claimed {
-		if a := active[no]; a != nil {
-			a.post(claimUncertain{})
+		if a := active[no]; a != nil && a.post(claimUncertain{}) { // otherwise it has left since
 		} else if x.memory.Find(no) == nil {
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
 			x.take(h, no)

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +231,58 @@ func TestAPendingPauseIsWithdrawn(t *testing.T) {
 			if e.State == store.Done && e.Seq == 0 {
 				t.Errorf("%q has no number", e.Loc)
 			}
+		}
+	}
+}
+
+// TestAPauseIsWithdrawnWhenSeveralBranchesHaveEnded: the first one that is handed over wins, and what
+// the others have recorded stands.
+func TestAPauseIsWithdrawnWhenSeveralBranchesHaveEnded(t *testing.T) {
+	for what, undo := range map[string]*Undo{
+		"steps": nil,
+		"steps with compensations": {Policy: once, Func: func(context.Context, *Body, []byte) BodyResult {
+			return BodyResult{}
+		}},
+	} {
+		for _, crash := range []bool{false, true} {
+			h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) {
+				var all []*Future
+				for _, name := range []string{"one", "two", "three"} {
+					all = append(all, b.Go(at(name), func(b *Branch) (any, error) {
+						return b.Step(Step{Call: at("s"), Policy: once, Undo: undo})
+					}))
+				}
+				won, err := b.Compose(at("race"), Race, all)
+				if err != nil {
+					return result("", err)
+				}
+				v, err := step(b, "last")
+				return result(fmt.Sprint(won, " ", v), err)
+			})
+			h.play()
+			h.r.Pause(h.j.send(store.Item{Kind: store.ItemPause, Name: "ada", Sent: h.clock}))
+			h.play()
+			h.end("two/s", "2")
+			h.end("one/s", "1")
+			h.play()
+			if !h.r.Pausing() || h.r.Paused() {
+				t.Fatalf("%s: the run does not stand still", what)
+			}
+			it := h.j.send(store.Item{Kind: store.ItemResume, Name: "bob", Sent: h.clock})
+			if !h.r.WithdrawPause(it) {
+				t.Fatalf("%s: the pause is not withdrawn", what)
+			}
+			h.r.Deliver(it)
+			h.play()
+			if undo != nil {
+				h.end("three/s", "3")
+			}
+			if crash {
+				h.crash()
+				h.play()
+			}
+			h.end("last", "v")
+			h.want(store.Succeeded, "1 v")
 		}
 	}
 }

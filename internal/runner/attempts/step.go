@@ -88,6 +88,7 @@ type step struct {
 	begun    store.Time // when the one that is executing started, if that is recorded
 
 	recorded *store.Entry // is in the store already, without a completion number
+	over     bool         // its end is recorded, and is handed over when the run goes on
 }
 
 // attemptEnd is the end of an attempt that waits to be looked at.
@@ -194,7 +195,7 @@ func (o *step) Abandon() (stays bool) {
 	}
 	s := o.s
 	o.Refused = true
-	if o.unsure {
+	if o.unsure || o.over {
 		return true
 	}
 	o.Deadline = 0 // no attempt follows
@@ -224,7 +225,9 @@ func (o *step) Withdraw() {
 		s.permits.end(o)
 	}
 	delete(s.open, o.ID)
-	o.Op.Withdraw()
+	if !o.over { // what is recorded stays
+		o.Op.Withdraw()
+	}
 }
 
 func (o *step) Outcome(e store.Entry) store.Entry {
@@ -266,6 +269,7 @@ func (o *step) Postpone() {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}
 	o.Write(e)
+	o.over = true
 	o.s.postponed.Push(o)
 }
 

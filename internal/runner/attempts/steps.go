@@ -90,7 +90,10 @@ func (s *Steps) NextPostponed() bool {
 		return false
 	}
 	o := s.postponed.Pop()
-	o.returned = nil // in the turn that has recorded its end
+	if o.Closed {
+		return true // by one that was handed over before
+	}
+	o.over, o.returned = false, nil // returned in the turn that has recorded its end
 	o.HandOver()
 	return true
 }
