@@ -16,12 +16,21 @@ type Item struct {
 	Sent     time.Time `json:"sent"`
 	Size     int       `json:"size"` // of what is stored, in bytes
 	Seen     bool      `json:"seen"` // by the run, which keeps it for later
+	// Value is that of a message or an update, if it is not large.
+	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// ItemOf returns the form of an item, without its value.
+// ItemOf returns the form of an item.
 func ItemOf(it *store.Item) Item {
-	return Item{it.Kind.String(), it.Name, it.Loc, it.Sent.Time(), len(it.Value) + it.Size, it.State == store.Seen}
+	i := Item{it.Kind.String(), it.Name, it.Loc, it.Sent.Time(), max(len(it.Value), it.Size), it.State == store.Seen, nil}
+	if it.Kind == store.ItemMessage || it.Kind == store.ItemUpdate {
+		i.Value = Value(it.Value)
+	}
+	return i
 }
+
+// Edit edits the value.
+func (i *Item) Edit(e Editor) { e.value(&i.Value) }
 
 // Inbox is what a run has not taken yet, in the order of arrival.
 type Inbox struct {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -284,5 +285,25 @@ func TestFailedCredentialsAreLimited(t *testing.T) {
 	}
 	if refused < 10 || refused > 30 {
 		t.Errorf("%d credentials were looked at", refused)
+	}
+}
+
+// TestInboxIsRedacted: what was sent to a run is shown to those who may see values alone.
+func TestInboxIsRedacted(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("order", "o-1", "apple")
+	w.ask("operator", "POST", "runs/o-1/messages/unheard", map[string]any{"value": "a secret word"}, 200, nil)
+	for who, may := range map[string]bool{"viewer": false, "caller": false, "operator": true, "admin": true} {
+		r := w.do(who, "GET", "runs/o-1/inbox", nil)
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown := strings.Contains(string(text), "a secret word"); shown != may || !strings.Contains(string(text), "unheard") {
+			t.Errorf("%s sees %s", who, text)
+		}
+		if !may && !strings.Contains(string(text), `"redacted":true`) {
+			t.Errorf("%s is not told that a value is left out: %s", who, text)
+		}
 	}
 }

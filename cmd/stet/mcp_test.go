@@ -119,7 +119,8 @@ func scripted(t *testing.T, p *place, s *mcp.ClientSession, may bool) {
 	if refused || !strings.Contains(text, `"version":1`) {
 		t.Fatalf("deploy_script: %s", text)
 	}
-	if text, refused := deploy(strings.Replace(first, "hail ", "hail again, ", 1)); refused || !strings.Contains(text, `"version":2`) {
+	second := strings.Replace(first, "hail ", "hail again, ", 1)
+	if text, refused := deploy(second); refused || !strings.Contains(text, `"version":2`) {
 		t.Errorf("deploy_script again: %s", text)
 	}
 	text, refused = spoken(t, s, "get_script", map[string]any{"name": "hail", "version": 1})
@@ -131,7 +132,8 @@ func scripted(t *testing.T, p *place, s *mcp.ClientSession, may bool) {
 		t.Errorf("get_script without a name: %s", text)
 	}
 	acts, err := stet.AuditOf(p.e).List(t.Context(), stet.AuditFilter{About: "script hail"})
-	if err != nil || len(acts) != 2 || acts[0].Verb != "deploy" || !strings.HasPrefix(acts[0].By, "mcp:") || acts[0].Why != "test" {
+	if err != nil || len(acts) != 2 || acts[0].Verb != "deploy" || !strings.HasPrefix(acts[0].By, "mcp:") ||
+		acts[0].Why != "test" {
 		t.Errorf("the audit: %+v, %v", acts, err)
 	}
 }

@@ -283,6 +283,28 @@ func TestOtherDialogs(t *testing.T) {
 			tb.press(".page", "Delete")
 			tb.confirm("Delete", "Reason", "not wanted")
 		}, func() bool { return len(must[[]*stet.ScheduleInfo](t)(s.engine.Schedules().List(t.Context()))) == 1 }},
+		{"topic publish", "#/topics/jobs", func(tb *tab) {
+			tb.press(".page", "Publish")
+			tb.confirm("Publish", "Value", `"by hand"`, "Reason", "a test")
+			tb.untilTrue(`document.querySelectorAll(".cards > li").length === 4`)
+		}, func() bool {
+			events := must[[]stet.EventInfo](t)(s.engine.Topics().Events(t.Context(), "jobs"))
+			topic := must[*stet.TopicInfo](t)(s.engine.Topics().Info(t.Context(), "jobs"))
+			last := events[len(events)-1]
+			return len(events) == 4 && last.Headers["stet.by"] == "alice" && last.Headers["reason"] == "a test" &&
+				topic.Expiry == time.Hour && topic.Mode == stet.Consumed // what it had
+		}},
+		{"topic removal", "#/topics/jobs", func(tb *tab) {
+			tb.until(".cards li")
+			tb.script(`document.querySelector(".cards summary").click(); 0`)
+			tb.press(".cards", "Remove")
+			tb.confirm("Remove", "Reason", "each run fails by it")
+			tb.untilTrue(`document.querySelectorAll(".cards > li").length === 3`)
+		}, func() bool {
+			found := must[[]stet.AuditEntry](t)(stet.AuditOf(s.engine).List(t.Context(), stet.AuditFilter{About: "event "}))
+			return len(found) == 1 && found[0].By == "alice" && found[0].Why == "each run fails by it" &&
+				len(must[[]stet.EventInfo](t)(s.engine.Topics().Events(t.Context(), "jobs"))) == 3
+		}},
 		{"letter replay", "#/letters", func(tb *tab) {
 			tb.press(".letter", "Replay")
 			tb.confirm("Replay", "To another run", "order-4712")

@@ -65,6 +65,7 @@ type tab struct {
 	mu       sync.Mutex
 	faults   []string
 	requests int
+	urls     []string
 }
 
 // watch is put into each page before its own script: it collects violations and long tasks.
@@ -131,6 +132,7 @@ func (tb *tab) event(event any) {
 		}
 		tb.mu.Lock()
 		tb.requests++
+		tb.urls = append(tb.urls, e.Request.URL)
 		tb.mu.Unlock()
 	case *page.EventJavascriptDialogOpening:
 		tb.fault("a dialog of the browser: %s", e.Message)

@@ -207,7 +207,7 @@ func newSite(t *testing.T, who *access.Identity) *site {
 func newSiteWith(t *testing.T, who access.Authenticator) *site {
 	t.Helper()
 	return serve(t, stet.Config{
-		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract},
+		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract, counted},
 	}, server.Options{Access: []access.Authenticator{who}})
 }
 

@@ -229,10 +229,7 @@ func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
 	if err != nil {
 		return err
 	}
-	items := make([]api.Item, len(inbox))
-	for i := range inbox {
-		items[i] = api.ItemOf(&inbox[i])
-	}
+	items := view.ShowInbox(f.view, info, inbox)
 	if key := "inbox\x00" + info.ID; len(items) > 0 || f.told[key] != "" { // an empty one is no news
 		if _, err := f.tell("inbox", info.ID, api.RunInbox{RunID: info.ID, Inbox: api.Inbox{Items: items}}); err != nil {
 			return err

@@ -74,11 +74,19 @@ func (v *View) Inbox(ctx context.Context, runID string) ([]api.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]api.Item, len(found))
-	for i := range found {
-		items[i] = api.ItemOf(&found[i])
+	return ShowInbox(v, info, found), nil
+}
+
+// ShowInbox returns the form of a run's inbox, as the view may see it.
+func ShowInbox(v *View, info *stet.RunInfo, inbox []store.Item) []api.Item {
+	items := make([]api.Item, len(inbox))
+	e, edited := v.editor(info.Workflow, "message")
+	for i := range inbox {
+		if items[i] = api.ItemOf(&inbox[i]); edited {
+			items[i].Edit(e)
+		}
 	}
-	return items, nil
+	return items
 }
 
 // Audit returns what operators did to the run.

@@ -73,7 +73,7 @@ function turnTheme() {
 function Live() {
   const [word, hint] = away.value ? ["away", "the server does not answer"] : {
     live: ["live", "changes come at once"] as const,
-    polling: ["polling", "asks every few seconds"] as const,
+    polling: ["every 5 s", "this page asks the server every few seconds"] as const,
     paused: ["paused", "the tab was hidden"] as const,
   }[liveness.value];
   return <span class={"live is-" + word} title={hint}>{word}</span>;

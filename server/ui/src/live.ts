@@ -12,16 +12,22 @@ let noEvents = false;
 
 export interface Subject {
   run?: string;
+  stream?: string[]; // as ID/NAME
   runs?: string;
 }
+
+/** What a page does with an event itself; true: nothing is to be read again. */
+export type Hear = (event: string, data: unknown) => boolean;
 
 /**
  * Calls refresh when something about the subject may have changed: at most once per second, never while the tab is
  * hidden, and not before the last call is done.
  */
-export function useLive(subject: Subject | null, refresh: () => Promise<unknown>, interval = 2000) {
+export function useLive(subject: Subject | null, refresh: () => Promise<unknown>, interval = 2000, hear?: Hear) {
   const latest = useRef(refresh);
   latest.current = refresh;
+  const hearing = useRef(hear);
+  hearing.current = hear;
   const key = JSON.stringify(subject);
   useEffect(() => {
     if (!subject || !info.value) return;
@@ -55,12 +61,12 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
         plan(interval);
         return;
       }
-      source = new EventSource(address("events", { run: subject.run, runs: subject.runs === undefined ? undefined : [subject.runs] }));
+      source = new EventSource(address("events", { run: subject.run, stream: subject.stream, runs: subject.runs === undefined ? undefined : [subject.runs] }));
       let heard = false;
-      const event = () => {
+      const event = (e: MessageEvent<string>) => {
         heard = true;
         liveness.value = "live";
-        plan(0);
+        if (!hearing.current?.(e.type, JSON.parse(e.data))) plan(0);
       };
       source.onopen = () => { heard = true; liveness.value = "live"; };
       for (const name of ["run", "entry", "inbox", "value", "item", "page", "reset"]) source.addEventListener(name, event);

@@ -25,7 +25,7 @@ import { place, reveal, Windowed } from "./windowed";
 const pageOf = 2000;
 
 /** The run and all its entries without values: what is new comes by number, and what has none every time. */
-function useRun(id: string) {
+function useRun(id: string, streams: string[]) {
   const [run, setRun] = useState<Run | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [shape, setShape] = useState<Shape>();
@@ -76,9 +76,36 @@ function useRun(id: string) {
   };
   const load = () => read().catch(setError);
   useEffect(() => { void load(); }, [id]);
-  useLive(run ? { run: id } : null, load, run?.ended ? 15000 : 2000);
-  return { run, error, entries: entries.current, version, shape, whole, load };
+  const [news, setNews] = useState<News>({ values: new Map(), items: new Map() });
+  useLive(run ? { run: id, stream: streams } : null, load, run?.ended ? 15000 : 2000, (event, data) => {
+    switch (event) {
+      case "inbox":
+        setNews((n) => ({ ...n, inbox: (data as { items?: Item[] }).items ?? [] }));
+        return true;
+      case "value":
+        setNews((n) => ({ ...n, values: new Map(n.values).set((data as Shown).name, data as Shown) }));
+        return true;
+      case "item": {
+        const item = data as StreamItem & { stream: string };
+        setNews((n) => ({ ...n, items: new Map(n.items).set(item.stream, [...(n.items.get(item.stream) ?? []), item].slice(-keptItems)) }));
+        return true;
+      }
+      case "reset":
+        setNews({ values: new Map(), items: new Map() });
+    }
+    return false;
+  });
+  return { run, error, entries: entries.current, version, shape, whole, load, news };
 }
+
+/** What the stream of events has told beside the run and its entries. */
+interface News {
+  inbox?: Item[];
+  values: Map<string, Shown>;
+  items: Map<string, StreamItem[]>; // by stream
+}
+
+const keptItems = 200, followed = 10;
 
 const tabs: [string, string][] = [
   ["timeline", "Timeline"], ["graph", "Graph"], ["history", "History"], ["inbox", "Inbox"], ["children", "Children"],
@@ -86,7 +113,8 @@ const tabs: [string, string][] = [
 ];
 
 export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }) {
-  const { run, error, entries, version, shape, whole, load } = useRun(id);
+  const [streams, setStreams] = useState<string[]>([]);
+  const { run, error, entries, version, shape, whole, load, news } = useRun(id, tab === "values" ? streams : []);
   const [act, setAct] = useState<{ verb: Verb; at?: string } | null>(null);
   const [send, setSend] = useState<Wait | true | null>(null);
   const [assign, setAssign] = useState<Wait | null>(null);
@@ -97,10 +125,13 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
     timeline: () => <Timeline run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
     graph: () => <Graph run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
     history: () => <History entries={entries} version={version} at={at} open={open} />,
-    inbox: () => <Inbox id={id} version={version} />,
+    inbox: () => <Inbox id={id} news={news.inbox} />,
     children: () => <Children run={run} version={version} />,
     script: () => <RunScript run={run} version={version} />,
-    values: () => <Values id={id} version={version} />,
+    values: () => <Values id={id} version={version} news={news} follow={(names) => setStreams((s) => {
+      const next = names.slice(0, followed).map((n) => id + "/" + n);
+      return next.join("\n") === s.join("\n") ? s : next;
+    })} />,
     audit: () => <RunAudit id={id} version={version} />,
     data: () => <Data run={run} />,
   };
@@ -390,13 +421,14 @@ interface Item {
   value?: unknown;
 }
 
-function Inbox({ id, version }: { id: string; version: number }) {
-  const { data, error, load } = useLoad((stop) => get<{ items: Item[] }>("runs/" + segment(id) + "/inbox", {}, stop), id + version);
-  if (error !== undefined) return <Trouble error={error} retry={load} />;
-  if (!data) return <Loading />;
-  if (!data.items?.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
-  return <ul class="cards">{data.items.map((m, i) => (
-    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.seen === false ? ", not yet seen" : ""}</span></p>
+function Inbox({ id, news }: { id: string; news: Item[] | undefined }) {
+  const { data, error, load } = useLoad((stop) => get<{ items: Item[] }>("runs/" + segment(id) + "/inbox", {}, stop), id);
+  const items = news ?? data?.items;
+  if (error !== undefined && !items) return <Trouble error={error} retry={load} />;
+  if (!items) return <Loading />;
+  if (!items.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
+  return <ul class="cards">{items.map((m, i) => (
+    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.seen === false ? ", not yet seen" : ""}{m.size ? ", " + bytes(m.size) : ", without a value"}</span></p>
       {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
 }
 
@@ -418,37 +450,70 @@ function Children({ run, version }: { run: Run; version: number }) {
 
 const rank = (r: Run) => ["stalled", "failed", "running", "suspended", "queued", "cancelled", "succeeded"].indexOf(r.status);
 
+interface Shown {
+  name: string;
+  at: string;
+  set: number;
+  value?: unknown;
+}
+
 interface Feeds {
-  values?: { name: string; at: string; set: number; value?: unknown }[];
+  values?: Shown[];
   streams?: { name: string; at: string; last: number }[];
 }
 
-function Values({ id, version }: { id: string; version: number }) {
-  const { data, error, load } = useLoad((stop) => get<Feeds>("runs/" + segment(id) + "/values", {}, stop), id + version);
+function Values({ id, version, news, follow }: { id: string; version: number; news: News; follow: (streams: string[]) => void }) {
+  const { data: read, error, load } = useLoad((stop) => get<Feeds>("runs/" + segment(id) + "/values", {}, stop), id);
+  const last = useRef<Feeds | undefined>(undefined);
+  if (read) last.current = read;
+  const data = last.current;
+  const told = data?.values?.map((v) => { // whichever was set more often is later
+    const n = news.values.get(v.name);
+    return n && n.set >= v.set ? n : v;
+  }) ?? [];
+  for (const n of news.values.values()) if (!told.some((v) => v.name === n.name)) told.push(n);
+  const unread = useRef(version);
+  useEffect(() => { // a new stream comes with an entry; values come by themselves
+    if (unread.current !== version) void load();
+    unread.current = version;
+  }, [version]);
+  useEffect(() => { follow(data?.streams?.filter((s) => s.last <= 5000).map((s) => s.name) ?? []); }, [data]);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
-  if (!data.values?.length && !data.streams?.length) return <Empty title="It shows no values and no streams">Code shows them with SetValue and Append.</Empty>;
+  if (!told.length && !data.streams?.length) return <Empty title="It shows no values and no streams">Code shows them with SetValue and Append.</Empty>;
   return (
     <ul class="cards">
-      {data.values?.map((v) => <li key={v.name} class="card"><p><b>{v.name}</b> <span class="dim">set <When time={v.at} />, {plural(v.set, "time")}</span></p><Value value={v.value} name={v.name} /></li>)}
-      {data.streams?.map((s) => <li key={s.name} class="card"><Stream id={id} name={s.name} last={s.last} at={s.at} /></li>)}
+      {told.map((v) => <li key={v.name} class="card"><p><b>{v.name}</b> <span class="dim">set <When time={v.at} />, {plural(v.set, "time")}</span></p><Value value={v.value} name={v.name} /></li>)}
+      {data.streams?.map((s) => <li key={s.name} class="card"><Stream id={id} name={s.name} last={s.last} at={s.at} news={news.items.get(s.name) ?? []} /></li>)}
     </ul>
   );
 }
 
+interface StreamItem {
+  position: number;
+  at: string;
+  value?: unknown;
+  location?: string;
+}
+
 interface StreamPage {
-  items: { position: number; at: string; value?: unknown; location?: string }[];
+  items: StreamItem[];
   next?: number;
 }
 
-function Stream({ id, name, last, at }: { id: string; name: string; last: number; at: string }) {
-  const from = Math.max(0, last - 100);
-  const { data, error } = useLoad((stop) => get<StreamPage>("runs/" + segment(id) + "/streams/" + segment(name), { after: from || undefined, limit: 100 }, stop), id + name + last);
+function Stream({ id, name, last: known, at: knownAt, news }: { id: string; name: string; last: number; at: string; news: StreamItem[] }) {
+  const first = useRef(known); // what comes later is told
+  const from = Math.max(0, first.current - 100);
+  const { data, error } = useLoad((stop) => get<StreamPage>("runs/" + segment(id) + "/streams/" + segment(name), { after: from || undefined, limit: 100 }, stop), id + name);
+  const items = [...(data?.items ?? [])];
+  for (const n of news) if (n.position > (items[items.length - 1]?.position ?? first.current)) items.push(n);
+  const end = items[items.length - 1];
+  const last = Math.max(known, end?.position ?? 0), at = end && end.position >= known ? end.at : knownAt;
   return (
     <>
       <p><b>stream {name}</b> <span class="dim">{plural(last, "item")}, the last one <When time={at} /></span></p>
       {error !== undefined ? <Trouble error={error} /> : !data ? <Loading /> : (
-        <ol class="stream" tabIndex={0} aria-label={"Items of " + name}>{data.items?.map((i) => (
+        <ol class="stream" tabIndex={0} aria-label={"Items of " + name}>{items.slice(-keptItems).map((i) => (
           <li key={i.position}><span class="dim num">{i.position}</span> <span class="dim"><When time={i.at} /></span> <code>{JSON.stringify(i.value)}</code></li>))}</ol>
       )}
     </>

@@ -1,6 +1,9 @@
-import { get, segment } from "./api";
-import { useLive } from "./live";
-import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
+import { useState } from "preact/hooks";
+import { Area, parses, Text } from "./actions";
+import { del, get, may, post, segment } from "./api";
+import { Ask, type Question } from "./ask";
+import { say, useLive } from "./live";
+import { Dialog, Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
 import { link } from "./route";
 import { bytes, plural, span } from "./time";
 
@@ -20,6 +23,7 @@ interface Topic {
   expiry_ms?: number;
   retention_ms?: number;
   cap?: number;
+  cap_bytes?: number;
   cap_bytes?: number;
   accepted: number;
   received: number;
@@ -62,12 +66,21 @@ function All() {
 function One({ name }: { name: string }) {
   const { data: t, error, load } = useLoad((stop) => get<Topic>("topics/" + segment(name), {}, stop), name);
   const events = useLoad((stop) => get<{ events: TopicEvent[] }>("topics/" + segment(name) + "/events", {}, stop), name);
-  useLive({}, load, 5000);
+  const [ask, setAsk] = useState<Question | null>(null);
+  const [publish, setPublish] = useState(false);
+  const again = async () => { await Promise.all([load(), events.load()]); };
+  useLive({}, again, 5000);
+  const remove = (e: TopicEvent): Question => ({
+    title: "Remove event " + e.id, button: "Remove", danger: true,
+    does: `No run gets it from now on, and it is gone from topic ${name}. ${e.in_flight ? "It is on its way to a run, which may still get it. " : ""}That cannot be taken back.`,
+    act: (reason) => del("topics/" + segment(name) + "/events/" + segment(e.id), { reason }),
+  });
   const list = (events.data?.events ?? t?.events ?? []).slice(-100).reverse();
   return (
     <div class="page">
       <p class="crumbs"><a href="#/topics">Topics</a></p>
-      <h1 class="id">{name}</h1>
+      <div class="title-line"><h1 class="id">{name}</h1>
+        {may("call") && <span class="acts-of-page"><button class="button" onClick={() => setPublish(true)}>Publish…</button></span>}</div>
       {error !== undefined && <Trouble error={error} retry={load} />}
       {!t ? error === undefined && <Loading /> : (
         <>
@@ -83,9 +96,52 @@ function One({ name }: { name: string }) {
           {!list.length ? <p class="dim">It keeps no events.</p> : <ul class="cards">{list.map((e) => (
             <li key={e.id} class="card"><details><summary><span class="id">{e.id}</span> <span class="dim">sent <When time={e.sent} />, {bytes(e.size)}
               {e.received ? ", " + plural(e.received, "run has", "runs have") + " received it" : ""}{e.in_flight ? ", on its way" : ""}</span></summary>
-              <Value value={e.value} name={"event " + e.id} /></details></li>))}</ul>}
+              <Value value={e.value} name={"event " + e.id} />
+              {may("operate") && <p class="buttons"><button class="button small is-danger" onClick={() => setAsk(remove(e))}>Remove…</button></p>}</details></li>))}</ul>}
         </>
       )}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={again} />}
+      {publish && t && <Publish topic={name} of={t} onClose={() => setPublish(false)} onDone={again} />}
     </div>
+  );
+}
+
+/** Publishes an event, after it has said who gets it. */
+function Publish(p: { topic: string; of: Topic; onClose: () => void; onDone: () => void }) {
+  const [text, setText] = useState("");
+  const [reason, setReason] = useState("");
+  const [error, setError] = useState<unknown>(null);
+  const [under, setUnder] = useState(false);
+  const bad = text.trim() !== "" && !parses(text);
+  const send = async (e: Event) => {
+    e.preventDefault();
+    setUnder(true);
+    try {
+      await post("topics/" + segment(p.topic) + "/events", {
+        value: text.trim() ? JSON.parse(text) : null, headers: reason.trim() ? { reason: reason.trim() } : undefined,
+        mode: p.of.mode, expiry_ms: p.of.expiry_ms || -1, retention_ms: p.of.retention_ms || -1, cap: p.of.cap || -1, cap_bytes: p.of.cap_bytes || -1,
+      });
+      say("published to " + p.topic);
+      p.onDone();
+      p.onClose();
+    } catch (problem) {
+      setError(problem);
+      setUnder(false);
+    }
+  };
+  return (
+    <Dialog title={"Publish to topic " + p.topic} onClose={p.onClose}>
+      <form class="form" onSubmit={send}>
+        <p>{p.of.mode === "consumed" ? `One run gets the event: the one of ${plural(p.of.waiting, "that waits", "that wait")} longest, or the first that comes.`
+          : `Each of the ${plural(p.of.waiting, "run that waits", "runs that wait")} gets the event, and those that come while it is kept.`} That cannot be taken back.</p>
+        <Area label="Value, as JSON (empty: null)" value={text} set={setText} rows={5} problem={bad ? "This is no JSON." : ""} />
+        <Text label="Reason (a header of the event, with your name)" value={reason} set={setReason} />
+        {error !== null && <Trouble error={error} />}
+        <footer class="buttons end">
+          <button type="button" class="button" onClick={p.onClose}>Do nothing</button>
+          <button class="button primary" disabled={bad || under}>Publish</button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }

@@ -176,7 +176,14 @@ func (c *call) also(ctx context.Context, id, what string) (any, error) {
 	edit := c.box.editor()
 	switch what {
 	case "inbox":
-		return c.client.Inbox(ctx, id)
+		inbox, err := c.client.Inbox(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		for i := range inbox.Items {
+			inbox.Items[i].Edit(edit)
+		}
+		return inbox, nil
 	case "audit":
 		audit, err := c.client.Audit(ctx, id)
 		if err != nil {
