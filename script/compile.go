@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -41,7 +40,7 @@ func Compile(name, source string, tasks []Task, opts ...stet.DefineOption) (*Wor
 	if err != nil {
 		return nil, err
 	}
-	p := &compiled{name: name, tasks: known, code: program, used: usedIn(source)}
+	p := newCompiled(compiled{name: name, tasks: known, code: program}, source)
 	return stet.Define(name, p.run, opts...), nil
 }
 
@@ -68,30 +67,10 @@ type compiled struct {
 	replay  bool   // a task that is not there is never executed
 	trace   *trace // of a replay; nil: none
 
-	used map[string]bool // the names of the language that the prelude changes, of those in the code
-}
-
-var word = regexp.MustCompile(`[A-Za-z0-9]+`)
-
-// changed are the names of the language that the prelude changes if a script uses them.
-var changed = func() map[string]bool {
-	names := map[string]bool{}
-	for _, name := range word.FindAllString(preludeSource, -1) {
-		names[name] = true
-	}
-	return names
-}()
-
-// usedIn returns the names of the prelude that code has anywhere, be it in a comment.
-func usedIn(code string) map[string]bool {
-	code, _, _ = strings.Cut(code, "//# sourceMappingURL=")
-	used := map[string]bool{}
-	for _, name := range word.FindAllString(code, -1) {
-		if changed[name] {
-			used[name] = true
-		}
-	}
-	return used
+	used    map[string]bool // words of the code, be they in a comment
+	prelude *goja.Program   // what is done to the language before; nil: nothing
+	tools   []tool          // that the code names
+	absent  []string        // globals that it names and is not to have
 }
 
 // task returns the task with the name, or nil.

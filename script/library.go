@@ -146,9 +146,9 @@ func (l *Library) compile(name, code string, number int) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &compiled{
-		name: name, tasks: l.tasks, code: program, version: number, replay: l.cfg.Replay, used: usedIn(code),
-	}
+	p := newCompiled(compiled{
+		name: name, tasks: l.tasks, code: program, version: number, replay: l.cfg.Replay,
+	}, code)
 	return stet.Define(name, p.run, l.cfg.Options...), nil
 }
 

@@ -3,8 +3,11 @@ package script
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dop251/goja"
@@ -12,33 +15,228 @@ import (
 	"github.com/stet-run/stet"
 )
 
-// native is what the prelude calls.
-func (r *run) native() *goja.Object {
+// tool is a function or value that a script finds in an object, as Task.run. Only those that it
+// names are made: that is most of what the begin of an interpreter takes.
+type tool struct {
+	object, name string
+	call         func(*run, args) goja.Value
+}
+
+var toolbox []tool
+
+func init() { // they begin code that may call them
+	toolbox = []tool{
+		{"Task", "run", taskRun},
+		{"Task", "delay", func(r *run, a args) goja.Value { return r.delay(r.seconds(a.at(0), "Task.delay")) }},
+		{"Signal", "next", func(r *run, a args) goja.Value { return r.receive(a.text(0), r.withinOf(a.at(1))) }},
+		{"Workflow", "run", func(r *run, a args) goja.Value { return r.child(a.text(0), r.encoded(a.at(1))) }},
+		{"Workflow", "start", func(r *run, a args) goja.Value { return r.detach(a.text(0), r.encoded(a.at(1))) }},
+		{"Value", "set", func(r *run, a args) goja.Value { return r.set(a.text(0), r.encoded(a.at(1))) }},
+		{"Stream", "append", func(r *run, a args) goja.Value { return r.append(a.text(0), r.encoded(a.at(1))) }},
+		{"Event", "next", func(r *run, a args) goja.Value { return r.event(a.text(0), r.withinOf(a.at(1))) }},
+		{"Event", "publish", func(r *run, a args) goja.Value { return r.publish(a.text(0), r.encoded(a.at(1))) }},
+		{"Token", "create", func(r *run, a args) goja.Value { return r.token(a.text(0)) }},
+		{"Run", "header", func(r *run, a args) goja.Value { return r.vm.ToValue(stet.Header(r.ctx, a.text(0))) }},
+		{"Run", "cleanup", func(r *run, a args) goja.Value { return r.cleanup(a.function(0)) }},
+		{"Run", "continueAsNew", func(r *run, a args) goja.Value { panic(r.continueAsNew(r.encoded(a.at(0)))) }},
+		{"console", "log", says(slog.LevelInfo)}, {"console", "info", says(slog.LevelInfo)},
+		{"console", "debug", says(slog.LevelDebug)}, {"console", "warn", says(slog.LevelWarn)},
+		{"console", "error", says(slog.LevelError)},
+	}
+}
+
+// holders are the objects that the tools are in.
+var holders = []string{"Task", "Signal", "Workflow", "Value", "Stream", "Event", "Token", "Run", "console"}
+
+// install makes what the script finds beside the language.
+func (r *run) install() error {
+	global, made := r.vm.GlobalObject(), map[string]*goja.Object{}
+	for _, name := range holders {
+		if !r.used[name] {
+			continue
+		}
+		o := r.vm.NewObject()
+		made[name] = o
+		err := global.DefineDataProperty(name, o, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+		if err != nil {
+			return err
+		}
+	}
+	define := func(object, name string, value any) error {
+		return made[object].DefineDataProperty(name, r.vm.ToValue(value), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_TRUE)
+	}
+	for _, t := range r.tools {
+		err := define(t.object, t.name, func(c goja.FunctionCall) goja.Value { return t.call(r, args(c)) })
+		if err != nil {
+			return err
+		}
+	}
+	if made["Run"] != nil {
+		if err := define("Run", "id", stet.RunID(r.ctx)); err != nil {
+			return err
+		}
+	}
+	if err := r.guardJoin(); err != nil {
+		return err
+	}
+	if r.prelude != nil {
+		setUp, err := r.vm.RunProgram(r.prelude)
+		if err != nil {
+			return err
+		}
+		call, _ := goja.AssertFunction(setUp)
+		if _, err := call(goja.Undefined(), r.native(made["Task"])); err != nil {
+			return err
+		}
+	}
+	for _, name := range r.absent {
+		if err := global.Delete(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// native is what the prelude calls. task is the object Task; nil: the script does not name it.
+func (r *run) native(task *goja.Object) *goja.Object {
 	n := r.vm.NewObject()
 	for _, f := range []struct {
-		name  string
-		value any
+		name string
+		call func(a args) goja.Value
 	}{
-		{"id", stet.RunID(r.ctx)},
-		{"header", func(key string) string { return stet.Header(r.ctx, key) }},
-		{"log", r.log},
-		{"regexp", func(pattern, flags string) string {
-			if err := checkRegExp(pattern, flags); err != nil {
-				return err.Error()
+		{"regexp", func(a args) goja.Value {
+			if err := checkRegExp(a.text(0), a.text(1)); err != nil {
+				return r.vm.ToValue(err.Error())
 			}
-			return ""
+			return r.vm.ToValue("")
 		}},
-		{"used", r.used},
-		{"step", r.step}, {"delay", r.delay}, {"receive", r.receive}, {"child", r.child}, {"detach", r.detach}, {"set", r.set},
-		{"append", r.append}, {"event", r.event}, {"publish", r.publish}, {"token", r.token},
-		{"scope", r.newScope}, {"within", r.within}, {"cancelScope", r.cancelScope}, {"cancel", r.cancelPromise},
-		{"cleanup", r.cleanup}, {"continueAsNew", r.continueAsNew},
+		{"scope", func(args) goja.Value { return r.vm.ToValue(r.newScope()) }},
+		{"within", func(a args) goja.Value { return r.within(a.scopeAt(0), a.function(1)) }},
+		{"cancelScope", func(a args) goja.Value { r.cancelScope(a.scopeAt(0)); return nil }},
+		{"cancel", func(a args) goja.Value { r.cancelPromise(a.at(0)); return nil }},
+		{"combine", func(a args) goja.Value {
+			for i, name := range []string{"all", "any", "race"} {
+				if task == nil {
+					break
+				}
+				err := task.DefineDataProperty(name, a.at(i), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_TRUE)
+				if err != nil {
+					panic(err)
+				}
+			}
+			return nil
+		}},
 	} {
-		if err := n.Set(f.name, f.value); err != nil {
+		if f.name == "regexp" && !r.used["RegExp"] || f.name != "regexp" && !r.combines() {
+			continue
+		}
+		if err := n.Set(f.name, func(c goja.FunctionCall) goja.Value { return f.call(args(c)) }); err != nil {
 			panic(err)
 		}
 	}
 	return n
+}
+
+// combines reports whether the prelude has all, any and race.
+func (r *run) combines() bool { return r.used["all"] || r.used["any"] || r.used["race"] }
+
+// args are the arguments of a call.
+type args goja.FunctionCall
+
+func (a args) at(i int) goja.Value { return goja.FunctionCall(a).Argument(i) }
+
+// text returns an argument as a text; one that is not there is "undefined", as in the language.
+func (a args) text(i int) string { return a.at(i).String() }
+
+// scopeAt returns the scope that newScope has given to the prelude.
+func (a args) scopeAt(i int) *scope { s, _ := a.at(i).Export().(*scope); return s }
+
+func (a args) function(i int) goja.Callable {
+	f, _ := goja.AssertFunction(a.at(i))
+	return f
+}
+
+// options returns what an argument with options gives; nil: nothing is given.
+func (r *run) options(v goja.Value) func(name string) goja.Value {
+	if goja.IsUndefined(v) {
+		return func(string) goja.Value { return nil }
+	}
+	o := v.ToObject(r.vm) // null throws
+	return func(name string) goja.Value {
+		if v := o.Get(name); v != nil && !goja.IsUndefined(v) {
+			return v
+		}
+		return nil
+	}
+}
+
+// seconds reads a duration that a script gives.
+func (r *run) seconds(v goja.Value, what string) float64 {
+	switch v.Export().(type) {
+	case int64, float64:
+		if n := v.ToFloat(); n >= 0 && n <= 9e9 {
+			return n
+		}
+	}
+	panic(r.rangeError("%s: expected seconds from 0, found %s", what, v))
+}
+
+// withinOf reads the option within of a wait; -1: none.
+func (r *run) withinOf(options goja.Value) float64 {
+	if v := r.options(options)("within"); v != nil {
+		return r.seconds(v, "within")
+	}
+	return -1
+}
+
+func (r *run) rangeError(format string, args ...any) *goja.Object {
+	e, err := r.vm.New(r.vm.Get("RangeError"), r.vm.ToValue(fmt.Sprintf(format, args...)))
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// taskRun is Task.run.
+func taskRun(r *run, a args) goja.Value {
+	option := r.options(a.at(2))
+	text := func(name string) string {
+		if v := option(name); v != nil {
+			return v.String()
+		}
+		return ""
+	}
+	number := func(name string) float64 {
+		if v := option(name); v != nil {
+			if n := v.ToFloat(); n == n { // a number
+				return min(max(n, -1e9), 1e9)
+			}
+		}
+		return 0
+	}
+	name, input := a.text(0), r.encoded(a.at(1))
+	o := stepOptions{Key: text("key"), Attempts: number("attempts"), Undo: text("undo"), Queue: text("queue"),
+		Priority: number("priority")}
+	if v := option("timeout"); v != nil {
+		o.Timeout = r.seconds(v, "timeout")
+	}
+	return r.step(name, input, o)
+}
+
+// says is a function of the console.
+func says(level slog.Level) func(*run, args) goja.Value {
+	return func(r *run, a args) goja.Value {
+		texts := make([]string, len(a.Arguments))
+		for i, v := range a.Arguments {
+			if o, ok := v.(*goja.Object); ok && o.ClassName() != "Error" {
+				texts[i] = r.encoded(v)
+			} else {
+				texts[i] = v.String()
+			}
+		}
+		r.log(level, strings.Join(texts, " "))
+		return nil
+	}
 }
 
 type stepOptions struct {
@@ -46,10 +244,10 @@ type stepOptions struct {
 	Attempts, Priority, Timeout float64
 }
 
-// start begins an operation in a branch of its own, in the scope of the code that calls. kind is
+// start has an operation begun in a branch of its own, in the scope of the code that calls. kind is
 // the name of the operation in that branch; "": that of nobody's interest.
 func (r *run) start(kind, name, key string, do func(stet.Context) (json.RawMessage, error)) *goja.Object {
-	if len(r.pending) >= maxPending {
+	if len(r.pending)+len(r.calls) >= maxPending {
 		panic(r.vm.NewTypeError("at most %d operations may be under way", maxPending))
 	}
 	p, resolve, reject := r.vm.NewPromise()
@@ -60,30 +258,45 @@ func (r *run) start(kind, name, key string, do func(stet.Context) (json.RawMessa
 		}
 		return promise
 	}
-	ctx := r.ctx
-	if r.scope.clean {
-		ctx = stet.WithoutCancel(ctx)
-	}
-	var opts []stet.GoOption
-	if key != "" {
-		opts = append(opts, stet.Key(key))
-	}
-	o := &operation{future: stet.Go(ctx, name, do, opts...), promise: promise, resolve: resolve, reject: reject}
+	o := &operation{promise: promise, resolve: resolve, reject: reject, name: name, key: key, do: do, clean: r.scope.clean}
 	if r.trace != nil {
 		r.trace.began(r.vm, o, kind, name, key)
 	}
-	r.pending[o.future] = o
+	r.calls = append(r.calls, o)
 	r.promises[promise] = o
 	r.order = r.pruned(append(r.order, o))
 	r.scope.operations = r.pruned(append(r.scope.operations, o))
-	r.settled.Add(o.future)
 	return promise
+}
+
+// beginCalled begins what a stretch of the script has called, in the order of the calls. It is not done
+// by the calls themselves: each operation looks at the whole stack, and the interpreter's is deep.
+func (r *run) beginCalled() {
+	for _, o := range r.calls {
+		ctx := r.ctx
+		if o.clean {
+			ctx = stet.WithoutCancel(ctx)
+		}
+		var opts []stet.GoOption
+		if o.key != "" {
+			opts = append(opts, stet.Key(o.key))
+		}
+		o.future = stet.Go(ctx, o.name, o.do, opts...)
+		o.do = nil
+		r.pending[o.future] = o
+		r.settled.Add(o.future)
+		if o.unwanted {
+			o.future.Cancel(r.ctx)
+		}
+	}
+	clear(r.calls)
+	r.calls = r.calls[:0]
 }
 
 // pruned leaves out what has ended, once in a while: what one call costs does not depend on
 // how many there were.
 func (r *run) pruned(list []*operation) []*operation {
-	if len(list) <= 2*len(r.pending)+64 {
+	if len(list) <= 2*(len(r.pending)+len(r.calls))+64 {
 		return list
 	}
 	return slices.DeleteFunc(list, func(o *operation) bool { return o.ended })
@@ -195,13 +408,20 @@ func (r *run) cancelPromise(value goja.Value) {
 }
 
 func (r *run) stop(o *operation) {
-	if !o.ended {
+	switch {
+	case o.ended:
+	case o.future == nil:
+		o.unwanted = true
+	default:
 		o.future.Cancel(r.ctx)
 	}
 }
 
 // cleanup calls a function whose operations work in a cancelled run.
 func (r *run) cleanup(f goja.Callable) goja.Value {
+	if f == nil {
+		panic(r.vm.NewTypeError("Run.cleanup: expected a function"))
+	}
 	return r.within(&scope{clean: true}, f)
 }
 

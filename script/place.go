@@ -33,8 +33,8 @@ func (l *Library) Places(ctx context.Context, e *stet.Engine, runID string) ([]s
 		return nil, err
 	}
 	t := &trace{calls: map[string]int{}}
-	p := &compiled{name: info.Workflow, tasks: l.tasks, code: program, version: number, replay: true,
-		used: usedIn(code.Code), trace: t}
+	p := newCompiled(compiled{name: info.Workflow, tasks: l.tasks, code: program, version: number, replay: true, trace: t},
+		code.Code)
 	_, err = e.Check(ctx, stet.CheckQuery{
 		Filter: store.Filter{IDs: []string{runID}}, Sample: stet.None, Definition: stet.Define(info.Workflow, p.run),
 	})
@@ -55,7 +55,7 @@ type trace struct {
 
 // began notes an operation that code of the script begins now.
 func (t *trace) began(vm *goja.Runtime, o *operation, kind, name, key string) {
-	t.mu.Lock() //stetvet:ignore sync a replay is looked at by the one who has asked for it
+	t.mu.Lock()
 	defer t.mu.Unlock()
 	place := stet.ScriptPlace{Location: name}
 	if key != "" {
@@ -80,7 +80,7 @@ func (t *trace) began(vm *goja.Runtime, o *operation, kind, name, key string) {
 
 // ended notes that the script has the outcome of an operation.
 func (t *trace) ended(o *operation) {
-	t.mu.Lock() //stetvet:ignore sync a replay is looked at by the one who has asked for it
+	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.beginning, o)
 }

@@ -1,34 +1,56 @@
-// What a script finds beside the language. `native` is what Go gives; everything here is
-// kept in variables before the script can change it.
+// What is done to the language before a script begins, and how promises are combined. `native` is
+// what Go gives; everything here is kept in variables before the script can change it.
+//
+// Most of the time that an interpreter takes to begin would go into this, so a script gets what it
+// names: lines from "//? A B" to "//." are for a script that has one of these words anywhere in its
+// text, those after "//@ A" are there if other lines that are have the word, and of the list after
+// "/*?*/" it gets the words that it has.
 (function (native) {
   "use strict";
-  const { stringify } = JSON, P = Promise, E = Error, keys = Object.keys, isArray = Array.isArray;
-  const then = P.prototype.then, call = Function.prototype.call;
-  const hook = (p, ok, bad) => call.call(then, p, ok, bad);
-
   // Limits of what one native call may take: inside of one nothing can interrupt it.
-  const construct0 = Reflect.construct;
   const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100;
+  //@ text
   const text = n => { if (n > maxText) throw new RangeError("a string may have 16 MiB, not " + n + " characters"); };
+  //.
+  //@ list
   const list = n => { if (n > maxArray) throw new RangeError("an array may have 1,000,000 elements, not " + n); };
-  const Str = String, apply = Reflect.apply, A = Array.prototype, S = Str.prototype;
-  const replace = (o, name, f) => Object.defineProperty(o, name, { configurable: true, writable: true, value: f });
-  // What the script does not name is left as it is: most of the time that an interpreter takes to
-  // begin would go into it. A join is called without its name.
-  const used = native.used;
+  //.
+  //@ Str
+  const Str = String;
+  //.
+  //@ S
+  const S = String.prototype;
+  //.
+  //@ A
+  const A = Array.prototype;
+  //.
+  //@ isArray
+  const isArray = Array.isArray;
+  //.
+  //@ keys
+  const keys = Object.keys;
+  //.
+  //@ apply
+  const apply = Reflect.apply;
+  //.
+  //@ replaced
+  const replaced = (o, name, f) => Object.defineProperty(o, name, { configurable: true, writable: true, value: f });
+  //.
+  //@ guard
   const guard = (o, name, check) => {
     const f = o[name];
-    if (f === undefined || !used[name]) return;
-    replace(o, name, { [name](...a) { check(this, a); return apply(f, this, a); } }[name]);
+    if (f !== undefined) replaced(o, name, { [name](...a) { check(this, a); return apply(f, this, a); } }[name]);
   };
-  for (const name of ["at", "copyWithin", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex", "flatMap",
-    "forEach", "includes", "indexOf", "lastIndexOf", "map", "pop", "reduce", "reduceRight", "reverse", "shift", "slice", "some",
-    "sort", "splice", "toReversed", "toSorted", "toSpliced", "unshift", "with"]) {
+  //.
+  //? at copyWithin every fill filter find findIndex findLast findLastIndex flatMap forEach includes indexOf lastIndexOf map pop reduce reduceRight reverse shift slice some sort splice toReversed toSorted toSpliced unshift with
+  for (const name of /*?*/["at", "copyWithin", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex", "flatMap", "forEach", "includes", "indexOf", "lastIndexOf", "map", "pop", "reduce", "reduceRight", "reverse", "shift", "slice", "some", "sort", "splice", "toReversed", "toSorted", "toSpliced", "unshift", "with"]) {
     const f = A[name];
-    if (f === undefined || !used[name]) continue;
-    replace(A, name, { [name](...a) { if (this.length > maxArray) list(this.length); return apply(f, this, a); } }[name]);
+    if (f === undefined) continue;
+    replaced(A, name, { [name](...a) { if (this.length > maxArray) list(this.length); return apply(f, this, a); } }[name]);
   }
-  const indexOf = S.indexOf, match = S.match, join = A.join;
+  //.
+  //@ count
+  const indexOf = S.indexOf, match = S.match;
   const count = (s, what, all) => { // of what is replaced or split at
     if (what instanceof RegExp) {
       if (!what.global && !all) return 1;
@@ -42,55 +64,79 @@
     for (let i = apply(indexOf, s, [what, 0]); i >= 0; i = apply(indexOf, s, [what, i + what.length])) n++;
     return n;
   };
-  for (const name of ["replace", "replaceAll"]) guard(S, name, (s, [what, by]) => {
+  //.
+  //? replace replaceAll
+  for (const name of /*?*/["replace", "replaceAll"]) guard(S, name, (s, [what, by]) => {
     if (typeof by === "function") return;
     s = Str(s); by = Str(by);
     let one = by.length;
-    for (let i = apply(indexOf, by, ["$"]); i >= 0; i = apply(indexOf, by, ["$", i + 1])) one += s.length;
+    for (let i = 0; i < by.length; i++) if (by[i] === "$") one += s.length;
     if (one * (s.length + 1) > maxText) text(s.length + one * count(s, what, name === "replaceAll"));
   });
+  //.
+  //? split
   guard(S, "split", (s, [at]) => {
     s = Str(s);
     if (s.length >= maxArray && at !== undefined) list(1 + count(s, at, true));
   });
+  //.
+  //? match
   guard(S, "match", (s, [what]) => { if (what instanceof RegExp && what.global && Str(s).length > maxArray) list(Str(s).length); });
+  //.
+  //? repeat
   guard(S, "repeat", (s, [n]) => text(Str(s).length * (n > 0 ? n : 0)));
-  guard(S, "padStart", (s, [n]) => text(n));
-  guard(S, "padEnd", (s, [n]) => text(n));
+  //.
+  //? padStart padEnd
+  for (const name of /*?*/["padStart", "padEnd"]) guard(S, name, (s, [n]) => text(n));
+  //.
+  //? concat
   guard(S, "concat", (s, more) => { let n = Str(s).length; for (let i = 0; i < more.length; i++) text(n += Str(more[i]).length); });
-  const joined = (a, sep, toText) => {
-    list(a.length);
-    const parts = [];
-    let n = sep.length * a.length;
-    for (let i = 0; i < a.length; i++) {
-      const v = a[i];
-      text(n += (parts[i] = v === undefined || v === null ? "" : toText(v)).length);
-    }
-    return apply(join, parts, [sep]);
-  };
-  let within = 0; // nested joins: an array that contains itself has no end
-  const nested = f => {
+  //.
+  //? toLocaleString
+  const join = A.join;
+  let within = 0; // nested calls: an array that contains itself has no end
+  replaced(A, "toLocaleString", { toLocaleString() {
     if (within > maxDepth) throw new RangeError("arrays may be joined 100 levels deep");
     within++;
-    try { return f(); } finally { within--; }
-  };
-  replace(A, "join", { join(sep) { return nested(() => joined(this, sep === undefined ? "," : Str(sep), Str)); } }.join);
-  if (used.toLocaleString) replace(A, "toLocaleString", { toLocaleString() {
-    return nested(() => joined(this, ",", v => Str(v.toLocaleString())));
+    try {
+      list(this.length);
+      const parts = [];
+      let n = this.length;
+      for (let i = 0; i < this.length; i++) {
+        const v = this[i];
+        text(n += (parts[i] = v === undefined || v === null ? "" : Str(v.toLocaleString())).length);
+      }
+      return apply(join, parts, [","]);
+    } finally { within--; }
   } }.toLocaleString);
+  //.
+  //? from
   guard(Array, "from", (_, [a]) => { if (a && typeof a.length === "number") list(a.length); });
+  //.
+  //? flat
   const flat = (a, depth, n) => {
     list(n + a.length);
     for (let i = 0; i < a.length; i++) n = depth > 0 && isArray(a[i]) ? flat(a[i], depth - 1, n) : n + 1;
     return n;
   };
   guard(A, "flat", (a, [depth]) => flat(a, depth === undefined ? 1 : Math.min(depth, maxDepth), 0));
+  //.
+  //? concat
   guard(A, "concat", (a, more) => {
     let n = a.length; for (const m of more) n += isArray(m) ? m.length : 1; list(n);
   });
+  //.
+  //? apply
   guard(Function.prototype, "apply", (_, [, a]) => { if (a && a.length > maxArray) list(a.length); });
   guard(Reflect, "apply", (_, [, , a]) => { if (a && a.length > maxArray) list(a.length); });
+  //.
+  //? construct Array
+  const construct0 = Reflect.construct;
+  //.
+  //? construct
   guard(Reflect, "construct", (_, [, a]) => { if (a && a.length > maxArray) list(a.length); });
+  //.
+  //@ depth
   const depth = value => {
     let level = [value], n = 0, nodes = 0;
     for (let d = 0; level.length > 0; d++) {
@@ -113,20 +159,25 @@
       level = next;
     }
   };
+  //.
+  //? stringify
   guard(JSON, "stringify", (_, [v]) => depth(v));
+  //.
+  //? Array
   const OldArray = Array, newObject = construct0;
   const construct = (a, target) => {
     if (a.length === 1 && typeof a[0] === "number") list(a[0]);
     return target ? newObject(OldArray, a, target === NewArray ? OldArray : target) : OldArray(...a);
   };
   function NewArray(...a) { return construct(a, new.target); }
-  if (used.Array) {
-    NewArray.prototype = OldArray.prototype;
-    for (const k of ["from", "of", "isArray"]) NewArray[k] = OldArray[k];
-    Object.defineProperty(NewArray, Symbol.species, { get() { return this; } });
-    Object.defineProperty(OldArray.prototype, "constructor", { value: NewArray, writable: true, configurable: true });
-  }
+  NewArray.prototype = OldArray.prototype;
+  for (const k of ["from", "of", "isArray"]) NewArray[k] = OldArray[k];
+  Object.defineProperty(NewArray, Symbol.species, { get() { return this; } });
+  Object.defineProperty(OldArray.prototype, "constructor", { value: NewArray, writable: true, configurable: true });
+  globalThis.Array = NewArray;
+  //.
 
+  //? RegExp
   const OldRegExp = RegExp;
   function NewRegExp(p, f) {
     const source = p instanceof OldRegExp ? p.source : p === undefined ? "" : String(p);
@@ -135,12 +186,13 @@
     if (bad) throw new SyntaxError(bad);
     return new OldRegExp(source, flags);
   }
-  if (used.RegExp) {
-    NewRegExp.prototype = OldRegExp.prototype;
-    Object.defineProperty(OldRegExp.prototype, "constructor", { value: NewRegExp, writable: true, configurable: true });
-  }
+  NewRegExp.prototype = OldRegExp.prototype;
+  Object.defineProperty(OldRegExp.prototype, "constructor", { value: NewRegExp, writable: true, configurable: true });
+  globalThis.RegExp = NewRegExp;
+  //.
 
   // Dates are UTC whatever the zone of the node.
+  //? Date
   const OldDate = Date;
   const local = s => {
     const t = OldDate.parse(s);
@@ -150,7 +202,7 @@
       own.getMinutes.call(d), own.getSeconds.call(d), own.getMilliseconds.call(d));
   };
   const own = {}, D = OldDate.prototype;
-  if (used.Date) {
+  {
     for (const part of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
       own["get" + part] = D["get" + part];
       D["get" + part] = D["getUTC" + part];
@@ -172,13 +224,17 @@
     const v = a[0] instanceof OldDate ? a[0].getTime() : a[0];
     return new OldDate(typeof v === "string" ? local(v) : Number(v));
   }
-  if (used.Date) {
-    NewDate.prototype = D;
-    NewDate.now = OldDate.now;
-    NewDate.UTC = OldDate.UTC;
-    NewDate.parse = s => local(String(s));
-    Object.defineProperty(D, "constructor", { value: NewDate, writable: true, configurable: true });
-  }
+  NewDate.prototype = D;
+  NewDate.now = OldDate.now;
+  NewDate.UTC = OldDate.UTC;
+  NewDate.parse = s => local(String(s));
+  Object.defineProperty(D, "constructor", { value: NewDate, writable: true, configurable: true });
+  globalThis.Date = NewDate;
+  //.
+
+  //? all any race
+  const P = Promise, then = P.prototype.then, call = Function.prototype.call;
+  const hook = (p, ok, bad) => call.call(then, p, ok, bad);
 
   // Combining: each member has a scope, whose operations end when another member wins.
   const members = what => {
@@ -219,7 +275,7 @@
     });
   });
   const win = (m, value) => m.named ? { key: m.key, value } : value;
-  const fail = (message, name) => { const e = new E(message); e.name = name || "Error"; return e; };
+  const E = Error, fail = message => new E(message);
   const all = what => { let left; const values = isArray(what) ? [] : {};
     return combine(what, {
       begin(list, ok) { left = list.length; for (const m of list) values[m.key] = undefined; if (left === 0) ok(values); },
@@ -240,55 +296,13 @@
     lost(list, m, e, bad) { bad(e); },
   });
 
-  const g = globalThis, define = (name, value) => {
-    if (used[name]) Object.defineProperty(g, name, { value, writable: false, configurable: false, enumerable: false });
-  };
-  const json = v => { if (v === undefined) return "null"; depth(v); const s = stringify(v); return s === undefined ? "null" : s; };
-  const seconds = (s, what) => {
-    if (typeof s !== "number" || !(s >= 0) || s > 9e9) throw new RangeError(what + ": expected seconds from 0, found " + s);
-    return s;
-  };
-  define("Task", Object.freeze({
-    run: (name, input, o = {}) => native.step(String(name), json(input), {
-      key: o.key === undefined ? "" : String(o.key), attempts: o.attempts || 0, undo: o.undo === undefined ? "" : String(o.undo),
-      timeout: o.timeout === undefined ? 0 : seconds(o.timeout, "timeout"),
-      queue: o.queue === undefined ? "" : String(o.queue), priority: o.priority || 0,
-    }),
-    delay: s => native.delay(seconds(s, "Task.delay")),
-    all, any, race,
-  }));
-  define("Signal", Object.freeze({
-    next: (name, o = {}) => native.receive(String(name), o.within === undefined ? -1 : seconds(o.within, "within")),
-  }));
-  define("Workflow", Object.freeze({
-    run: (name, input) => native.child(String(name), json(input)),
-    start: (name, input) => native.detach(String(name), json(input)),
-  }));
-  define("Value", Object.freeze({ set: (name, value) => native.set(String(name), json(value)) }));
-  define("Stream", Object.freeze({ append: (name, item) => native.append(String(name), json(item)) }));
-  define("Event", Object.freeze({
-    next: (topic, o = {}) => native.event(String(topic), o.within === undefined ? -1 : seconds(o.within, "within")),
-    publish: (topic, value) => native.publish(String(topic), json(value)),
-  }));
-  define("Token", Object.freeze({ create: name => native.token(String(name)) }));
-  define("Run", Object.freeze({
-    id: native.id,
-    header: k => native.header(String(k)),
-    cleanup: f => native.cleanup(f),
-    continueAsNew: input => { throw native.continueAsNew(json(input)); },
-  }));
-  const say = level => (...a) => native.log(level, a.map(v => typeof v === "string" ? v : v instanceof E ? String(v) : json(v)).join(" "));
-  define("console", Object.freeze({ log: say(0), info: say(0), debug: say(-4), warn: say(4), error: say(8) }));
+  native.combine(all, any, race);
+  //.
 
+  //? constructor
   const none = function () { throw new TypeError("code from text is not allowed in a script"); };
-  if (used.constructor) for (const f of [function () {}, async function () {}, function* () {}]) {
+  for (const f of [function () {}, async function () {}, function* () {}]) {
     Object.defineProperty(Object.getPrototypeOf(f), "constructor", { value: none, writable: false, configurable: false });
   }
-  for (const name of ["eval", "Function", "Proxy", "Intl", "BigInt", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array", "Uint8Array",
-    "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array",
-    "BigInt64Array", "BigUint64Array", "WeakRef", "FinalizationRegistry"]) if (used[name]) delete g[name];
-  if (used.Array) g.Array = NewArray;
-  if (used.RegExp) g.RegExp = NewRegExp;
-  if (used.Date) g.Date = NewDate;
-  return { json };
+  //.
 })

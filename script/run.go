@@ -2,11 +2,11 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/dop251/goja"
@@ -20,14 +20,6 @@ const (
 	maxPending = 10_000 // operations under way
 )
 
-//go:embed prelude.js
-var preludeSource string
-
-// preludeName is the file of the prelude in positions.
-const preludeName = "stet"
-
-var prelude = goja.MustCompile(preludeName, preludeSource, true)
-
 // run is one activation of a run: an interpreter, which the run's own branch alone enters.
 type run struct {
 	*compiled
@@ -35,13 +27,14 @@ type run struct {
 	vm        *goja.Runtime
 	settled   stet.Settled[json.RawMessage]
 	pending   map[*stet.Future[json.RawMessage]]*operation
+	calls     []*operation // of this stretch, which begin at its end
 	order     []*operation // that are pending, by call; and some that are not any more
 	promises  map[*goja.Object]*operation
 	scope     *scope // of the code that executes
 	top       *scope
 	cancelled bool
 	parseJSON goja.Callable
-	json      goja.Callable
+	joining   int          // nested joins
 	errorKey  *goja.Symbol // of what an operation has failed with
 }
 
@@ -55,11 +48,15 @@ type scope struct {
 
 // operation is one that the script has begun.
 type operation struct {
-	future  *stet.Future[json.RawMessage]
-	promise *goja.Object
-	resolve func(any) error
-	reject  func(any) error
-	ended   bool // the promise is settled
+	name, key string
+	do        func(stet.Context) (json.RawMessage, error)
+	clean     bool                          // of Run.cleanup
+	future    *stet.Future[json.RawMessage] // nil: it begins at the end of the stretch
+	promise   *goja.Object
+	resolve   func(any) error
+	reject    func(any) error
+	ended     bool // the promise is settled
+	unwanted  bool // it was cancelled in the stretch that has called it
 }
 
 func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage, error) {
@@ -76,7 +73,6 @@ func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage
 		errorKey: goja.NewSymbol("stet"),
 	}
 	r.scope = r.top
-	r.vm.SetFieldNameMapper(goja.UncapFieldNameMapper())
 	r.vm.SetMaxCallStackSize(maxFrames)
 	r.vm.SetRandSource(stet.Random(ctx).Float64)
 	r.vm.SetTimeSource(func() time.Time { return stet.Now(ctx) })
@@ -102,21 +98,12 @@ func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage
 
 // begin executes the script and calls its function.
 func (r *run) begin(input json.RawMessage, result **goja.Promise) error {
-	parse, ok := goja.AssertFunction(r.vm.Get("JSON").ToObject(r.vm).Get("parse"))
-	if !ok {
-		return errors.New("the interpreter has no JSON.parse")
+	if r.used["JSON"] { // before the script can change it
+		r.jsonParse()
 	}
-	r.parseJSON = parse
-	setUp, err := r.vm.RunProgram(prelude)
-	if err != nil {
+	if err := r.install(); err != nil {
 		return err
 	}
-	install, _ := goja.AssertFunction(setUp)
-	tools, err := install(goja.Undefined(), r.native())
-	if err != nil {
-		return err
-	}
-	r.json, _ = goja.AssertFunction(tools.ToObject(r.vm).Get("json"))
 	if _, err := r.vm.RunProgram(r.code); err != nil {
 		return err
 	}
@@ -191,11 +178,10 @@ func (r *run) drive(result *goja.Promise) (json.RawMessage, error) {
 		if result.State() == goja.PromiseStateRejected {
 			return r.thrown(result.Result())
 		}
-		text, err := r.json(goja.Undefined(), result.Result())
-		if err == nil {
-			out = json.RawMessage(text.String())
+		if thrown := r.vm.Try(func() { out = json.RawMessage(r.encoded(result.Result())) }); thrown != nil {
+			return thrown
 		}
-		return err
+		return nil
 	})
 	return out, r.failure(err)
 }
@@ -249,6 +235,7 @@ func (r *run) enter(f func() error) error {
 	if errors.As(err, &stopped) {
 		return stet.Stall("script " + r.name + ": " + stopped.String())
 	}
+	r.beginCalled()
 	return err
 }
 
@@ -261,15 +248,60 @@ func (r *run) stretch(f func() error) error {
 	return f()
 }
 
+// value is JSON.parse. A plain value needs no interpreter.
 func (r *run) value(text json.RawMessage) (goja.Value, error) {
-	if len(text) == 0 {
+	switch s := string(text); {
+	case s == "":
 		return goja.Undefined(), nil
+	case s == "null":
+		return goja.Null(), nil
+	case s == "true", s == "false":
+		return r.vm.ToValue(s == "true"), nil
+	case plainNumber(s):
+		n, err := strconv.Atoi(s)
+		return r.vm.ToValue(n), err
+	case plainText(s):
+		return r.vm.ToValue(s[1 : len(s)-1]), nil
 	}
-	return r.parseJSON(goja.Undefined(), r.vm.ToValue(string(text)))
+	return r.jsonParse()(goja.Undefined(), r.vm.ToValue(string(text)))
 }
 
-func (r *run) log(level int, text string) {
-	stet.Log(r.ctx).Log(context.Background(), slog.Level(level), text)
+// jsonParse returns JSON.parse.
+func (r *run) jsonParse() goja.Callable {
+	if r.parseJSON == nil {
+		r.parseJSON, _ = goja.AssertFunction(r.vm.Get("JSON").ToObject(r.vm).Get("parse"))
+	}
+	return r.parseJSON
+}
+
+// plainNumber reports whether a text is a whole number that any notation writes so.
+func plainNumber(s string) bool {
+	if len(s) > 9 || len(s) > 1 && s[0] == '0' {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// plainText reports whether JSON is a text of ASCII in which nothing is escaped.
+func plainText(s string) bool {
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return false
+	}
+	for i := 1; i < len(s)-1; i++ {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) log(level slog.Level, text string) {
+	stet.Log(r.ctx).Log(context.Background(), level, text)
 }
 
 // tracker keeps the scope of code over its awaits.

@@ -106,7 +106,8 @@ func TestScriptPages(t *testing.T) {
 
 	who = &access.Identity{Name: "vera", Role: access.Viewer}
 	tb = open(t, b, s.url+"#/scripts/approval", `td a`)
-	if text := tb.text(); !strings.Contains(text, "Your role does not show sources") || strings.Contains(text, "Signal.next") {
+	if text := tb.text(); !strings.Contains(text, "Your role does not show sources") ||
+		strings.Contains(text, "Signal.next") {
 		t.Errorf("a viewer sees %s", text)
 	}
 	tb.clean()

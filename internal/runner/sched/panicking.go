@@ -46,7 +46,7 @@ var inPanic = func() (pc uintptr) {
 // panickedAt returns the place at which the code panics whose deferred function the caller
 // is in, or "".
 func panickedAt() string {
-	var few [64]uintptr
+	var few [256]uintptr // an interpreter nests deeply
 	pcs := few[:]
 	n := runtime.Callers(2, pcs)
 	for n == len(pcs) {

@@ -1,0 +1,4 @@
+package script
+
+// Processor is the processor time of the process, for benchmarks.
+var Processor = processor

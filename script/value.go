@@ -1,0 +1,138 @@
+package script
+
+import (
+	"strconv"
+
+	"github.com/dop251/goja"
+)
+
+// The limits of values, which one native call might exceed by far before anything can stop it.
+const (
+	maxText  = 16 << 20  // UTF-16 code units of a string
+	maxArray = 1_000_000 // elements
+	maxDepth = 100       // of a value, and of arrays that are joined
+)
+
+// encoded returns a value as JSON.stringify does, within the limits; what has no JSON is null. An
+// error is thrown in the script.
+func (r *run) encoded(v goja.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case goja.String:
+		r.checkText(v.Length())
+		if quoted := `"` + v.String() + `"`; plainText(quoted) {
+			return quoted
+		}
+		return r.stringified(v.ToObject(r.vm))
+	case *goja.Object:
+		if _, function := goja.AssertFunction(v); function {
+			return "null"
+		}
+		r.checkValue(v)
+		return r.stringified(v)
+	}
+	switch v.Export().(type) {
+	case int64, bool:
+		return v.String()
+	case float64:
+		if n := v.ToFloat(); n-n == 0 { // neither infinite nor no number
+			if n == 0 {
+				return "0"
+			}
+			return v.String()
+		}
+	}
+	return "null"
+}
+
+// stringified is JSON.stringify.
+func (r *run) stringified(o *goja.Object) string {
+	text, err := o.MarshalJSON()
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func (r *run) checkText(n int) {
+	if n > maxText {
+		panic(r.rangeError("a string may have 16 MiB, not %d characters", n))
+	}
+}
+
+func (r *run) checkList(n int) {
+	if n > maxArray {
+		panic(r.rangeError("an array may have 1,000,000 elements, not %d", n))
+	}
+}
+
+// checkValue refuses a value that is too large or too deep, or refers to itself.
+func (r *run) checkValue(o *goja.Object) {
+	texts, nodes := 0, 0
+	for depth, level := 0, []*goja.Object{o}; len(level) > 0; depth++ {
+		if depth > maxDepth {
+			panic(r.rangeError("a value may be 100 levels deep, or refers to itself"))
+		}
+		var next []*goja.Object
+		for _, o := range level {
+			if o.ClassName() == "Array" {
+				r.checkList(int(min(o.Get("length").ToInteger(), maxArray+1)))
+			}
+			for _, key := range o.Keys() {
+				switch v := o.Get(key).(type) {
+				case goja.String:
+					texts += v.Length()
+					r.checkText(texts)
+				case *goja.Object:
+					if _, function := goja.AssertFunction(v); !function {
+						next = append(next, v)
+					}
+				}
+			}
+			r.checkList(len(next))
+		}
+		nodes += len(next)
+		r.checkList(nodes)
+		level = next
+	}
+}
+
+// guardJoin bounds the join of arrays, which texts of arrays call without its name.
+func (r *run) guardJoin() error {
+	proto := r.vm.NewArray().Prototype()
+	join, _ := goja.AssertFunction(proto.Get("join"))
+	guarded := func(c goja.FunctionCall) goja.Value {
+		if r.joining > maxDepth {
+			panic(r.rangeError("arrays may be joined 100 levels deep"))
+		}
+		r.joining++
+		defer func() { r.joining-- }()
+		o := c.This.ToObject(r.vm)
+		n, separator := 0, goja.Value(r.vm.ToValue(","))
+		if length := o.Get("length"); length != nil {
+			n = int(min(max(length.ToInteger(), 0), maxArray+1))
+		}
+		r.checkList(n)
+		if at := c.Argument(0); !goja.IsUndefined(at) {
+			separator = at.ToString()
+		}
+		texts := n * separator.(goja.String).Length()
+		parts := make([]any, n)
+		for i := range n {
+			part := goja.Value(r.vm.ToValue(""))
+			if v := o.Get(strconv.Itoa(i)); v != nil && !goja.IsUndefined(v) && !goja.IsNull(v) {
+				part = v.ToString()
+			}
+			texts += part.(goja.String).Length()
+			r.checkText(texts)
+			parts[i] = part
+		}
+		out, err := join(r.vm.NewArray(parts...), separator)
+		if err != nil {
+			panic(err)
+		}
+		return out
+	}
+	return proto.DefineDataProperty("join", r.vm.ToValue(guarded), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
+}
