@@ -299,7 +299,8 @@ func TestInboxIsRedacted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if shown := strings.Contains(string(text), "a secret word"); shown != may || !strings.Contains(string(text), "unheard") {
+		shown := strings.Contains(string(text), "a secret word")
+		if shown != may || !strings.Contains(string(text), "unheard") {
 			t.Errorf("%s sees %s", who, text)
 		}
 		if !may && !strings.Contains(string(text), `"redacted":true`) {

@@ -8,13 +8,13 @@ import type { Audit } from "./types";
 
 export function AuditList({ acts, none }: { acts: Audit[]; none: string }) {
   if (!acts.length) return <Empty title={none} />;
-  const about = acts.some((a) => a.run || a.about);
+  const about = acts.some((a) => a.run || a.about), detail = acts.some((a) => a.detail);
   return (
-    <Table label="Audit" head={["When", "Who", "Act", ...(about ? ["About"] : []), "Why", "What"]}>
+    <Table label="Audit" head={["When", "Who", "Act", ...(about ? ["About"] : []), "Why", ...(detail ? ["What"] : [])]}>
       {acts.map((a, i) => (
         <tr key={i}>
           <td class="nowrap"><When time={a.time} /></td><td>{a.who ?? <span class="dim">unknown</span>}</td><td><b>{a.verb}</b></td>
-          {about && <td>{a.run ? <RunLink id={a.run} /> : a.about}</td>}<td>{a.why}</td><td class="dim">{a.detail}</td>
+          {about && <td>{a.run ? <RunLink id={a.run} /> : a.about}</td>}<td>{a.why}</td>{detail && <td class="dim">{a.detail}</td>}
         </tr>
       ))}
     </Table>

@@ -84,13 +84,12 @@ export function Queues({ name }: { name?: string | undefined }) {
       {error !== undefined && <Trouble error={error} retry={load} />}
       {!data ? error === undefined && <Loading /> : name !== undefined ? (!one ? <Empty title={"There is no queue " + name} /> : (
         <>
-          <div class="buttons">{may("operate") && <><button class="button" onClick={() => setAsk(pause(one))}>{one.paused ? "Resume…" : "Pause…"}</button>
+          <div class="buttons">{may("operate") && <><button class={"button" + (one.paused ? " primary" : "")} onClick={() => setAsk(pause(one))}>{one.paused ? "Resume…" : "Pause…"}</button>
             <button class="button" onClick={() => setAsk(change(one))}>Limits…</button></>}
             <a class="button" href={toRuns("mark=held")}>Runs held by a queue</a></div>
-          <Meter q={one} />
           {one.paused && <div class="note is-warn"><Icon name="paused" /><p>Paused{one.paused_by && <> by <By s={one.paused_by} /></>}. No permit is given, {one.waiting} {one.waiting === 1 ? "waits" : "wait"}.</p></div>}
           <Facts of={[
-            ["state", one.paused ? "paused" : "open"], ["limits", limits(one)], ["held", one.held], ["waiting", one.waiting], ["delayed by the rate", one.delayed],
+            ["state", one.paused ? "paused" : "open"], ["limits", limits(one)], ["held", <>{one.held} <Meter q={one} /></>], ["waiting", one.waiting], ["delayed by the rate", one.delayed],
             ["granted so far", one.granted], ["group", one.group], ["released while suspended", one.release_while_suspended ? "yes" : ""],
             ["declared", one.declared && limits(one.declared)], ["declared by", one.declared_by && <By s={one.declared_by} />], ["overridden by", one.overridden && <By s={one.overridden} />],
           ]} />

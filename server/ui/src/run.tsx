@@ -155,6 +155,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
       </header>
       {error !== null && <Trouble error={error} retry={load} />}
       <Stopped run={run} entries={entries} onOpen={(loc) => go(toRun(id, "timeline", loc), true)} />
+      {!run.ended && run.marks?.includes("paused") && <Paused key={run.marks} id={id} />}
       <Waits run={run} entries={entries} onOpen={open} onSend={setSend} onAssign={setAssign} />
       <nav class="tabs" aria-label="Views of the run">
         {tabs.filter(([t]) => t !== "script" || isScript(entries)).map(([t, label]) => <a key={t} href={toRun(id, t)} aria-current={t === tab ? "page" : undefined}>{label}</a>)}
@@ -224,6 +225,22 @@ function Tags({ run }: { run: Run }) {
       {tags.map(([k, v]) => <li key={k}><a class="chip" href={toRuns("tag." + k + "=" + quoted(v))}>{k}={v}</a></li>)}
       {run.queue && <li><a class="chip" href={link(["queues", run.queue.name])}>queue {run.queue.name}{run.queue.waits ? ", waits" : ""}</a></li>}
     </ul>
+  );
+}
+
+/** Who has paused a run, and why: nothing else on the page says that it stands still on purpose. */
+function Paused({ id }: { id: string }) {
+  const { data } = useLoad((stop) => get<{ audit: Audit[] }>("runs/" + segment(id) + "/audit", {}, stop), "paused " + id);
+  const by = data?.audit?.filter((a) => a.verb === "pause").pop();
+  return (
+    <section class="stopped is-plain" aria-label="Why it stands still">
+      <Icon name="paused" />
+      <div class="grow">
+        <h2>Paused{by && <> by {by.who ?? "nobody known"}, <When time={by.time} /></>}</h2>
+        {by?.why && <p class="message">{by.why}</p>}
+        <p class="dim">Its code is not executed until it is resumed; what it waits for may come meanwhile.</p>
+      </div>
+    </section>
   );
 }
 
@@ -428,7 +445,7 @@ function Inbox({ id, news }: { id: string; news: Item[] | undefined }) {
   if (!items) return <Loading />;
   if (!items.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
   return <ul class="cards">{items.map((m, i) => (
-    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.seen === false ? ", not yet seen" : ""}{m.size ? ", " + bytes(m.size) : ", without a value"}</span></p>
+    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.seen === false ? ", not yet seen" : ""}{!m.size ? ", without a value" : m.value === undefined ? ", " + bytes(m.size) : ""}</span></p>
       {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
 }
 

@@ -111,6 +111,7 @@ export function Timeline(p: {
     }
   });
 
+  if (!p.entries.size) return <p class="dim pad">{p.run.ended || p.run.status === "stalled" ? "Nothing was recorded: no operation has begun." : "Nothing is recorded yet."}</p>;
   return (
     <section class="timeline" aria-label="Timeline">
       <div class="tools">
@@ -130,7 +131,7 @@ export function Timeline(p: {
           <span class="dim">{plural(rows.length, "row")}</span>
         </div>
       </div>
-      {rows.length === 0 ? <p class="dim pad">{p.entries.size ? "Nothing matches." : "Nothing is recorded yet."}</p> : (
+      {rows.length === 0 ? <p class="dim pad">Nothing matches.</p> : (
         <Windowed count={rows.length} active={at} label="Operations" columns="timeline-rows" holder={holder} onKeyDown={keys}
           onWindow={(a, b) => setSeen((s) => (s[0] === a && s[1] === b ? s : [a, b]))}
           head={<>

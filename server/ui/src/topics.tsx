@@ -24,7 +24,6 @@ interface Topic {
   retention_ms?: number;
   cap?: number;
   cap_bytes?: number;
-  cap_bytes?: number;
   accepted: number;
   received: number;
   pending: number;
