@@ -105,6 +105,7 @@ the driver on the first one.`,
 	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload failover, and of nodes at most; default: 3")
 	flags.DurationVar(&cfg.Work, "work", 0,
 		"`time` that each step of workload nodes computes, on one processor for each process")
+	flags.DurationVar(&cfg.LeaseTTL, "lease-ttl", 0, "`time` that a lease of the engine lasts; default: the engine's")
 	flags.BoolVar(&cfg.Raw, "raw", false, "measure the driver too")
 	flags.IntVar(&cfg.ValueSize, "value-size", 0, "`bytes` of each value of workload throughput, about; default: 100")
 	flags.BoolVar(&all, "all", false, "measure everything, the driver too, and curves of throughput")

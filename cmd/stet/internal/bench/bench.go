@@ -46,6 +46,8 @@ type Config struct {
 	// time of each step of nodes when it is alone; each process then uses one processor.
 	Nodes int
 	Work  time.Duration
+	// LeaseTTL is the length of the engine's leases; 0: its default.
+	LeaseTTL time.Duration
 	// ValueSize is the size of the values of workload throughput, in bytes of JSON, about; 0: 100.
 	ValueSize int
 	// Raw measures the driver too.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -204,5 +205,31 @@ func TestStoreOfSomebodyElseIsRefused(t *testing.T) {
 	if _, err := bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrConfig) ||
 		!strings.Contains(err.Error(), "checkout") {
 		t.Fatalf("expected ErrConfig that names the workflow, found %v", err)
+	}
+}
+
+// mortal is a store of which an engine loses its leases after some commits.
+type mortal struct {
+	store.Store
+	commits *atomic.Int64
+}
+
+func (m mortal) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	if m.commits.Add(1) == 10 {
+		_ = m.Close() // the engine ends with it
+	}
+	return m.Store.Commit(ctx, b)
+}
+
+// TestAnEngineThatEndsEndsTheMeasurement: nothing that is waited for would come.
+func TestAnEngineThatEndsEndsTheMeasurement(t *testing.T) {
+	db := memory.New()
+	cfg := bench.Config{
+		DB: "memory:", Workload: "permits",
+		Open: func(context.Context) (store.Store, error) { return mortal{db.Join(), &atomic.Int64{}}, nil },
+	}
+	_, err := bench.Run(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "the engine has ended while it was measured") {
+		t.Errorf("found %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func measureBroadcast(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		begun := time.Now()
 		const batch = 1000
 		for left := cfg.Runs; left > 0; left -= batch {

@@ -96,7 +96,7 @@ func measurePoint(ctx context.Context, cfg Config, driver rawDriver) (Point, err
 		return Point{}, err
 	}
 	var runs float64
-	err = s.closing(func() (err error) {
+	err = s.closing(ctx, func(ctx context.Context) (err error) {
 		if err = warmUp(ctx, s, w); err == nil {
 			runs, err = executeRuns(ctx, &cfg, s, w)
 		}

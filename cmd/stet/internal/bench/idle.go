@@ -20,7 +20,7 @@ func measureIdle(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		if _, err := receiver.Start(ctx, s.Engine, newPayload(0)); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func measureLoop(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		begun := time.Now()
 		if err := execute(ctx, s, plain, newPayload(0)); err != nil {
 			return err

@@ -54,7 +54,7 @@ func measurePermits(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		out := r.section("permits", "%d children x %d steps, %d queues", cfg.Runs, cfg.Steps, permitQueues)
 		free := 0.0
 		for _, kind := range []struct {

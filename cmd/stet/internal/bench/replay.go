@@ -111,7 +111,7 @@ func Child(ctx context.Context, cfg Config, role string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		id, err := s.playPart(ctx, w, role)
 		if err != nil {
 			return err

@@ -96,7 +96,8 @@ type session struct {
 	db    *counted
 	since store.Time // by the store's clock
 	stop  context.CancelFunc
-	ended chan error
+	over  chan struct{} // closed when Run has returned
+	err   error         // of Run, then
 }
 
 // serve opens the store and returns once this process owns it. The workloads
@@ -106,11 +107,11 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	if err != nil {
 		return nil, err
 	}
-	s := &session{db: newCounted(db), ended: make(chan error, 1)}
+	s := &session{db: newCounted(db), over: make(chan struct{})}
 	owned := make(chan struct{})
 	var once sync.Once
 	settings := stet.Config{
-		Store: s.db, Workflows: workflows, Logger: cfg.Log, Exclusive: true,
+		Store: s.db, Workflows: workflows, Logger: cfg.Log, Exclusive: true, LeaseTTL: cfg.LeaseTTL,
 		OnRecover: func(stet.Recovery) { once.Do(func() { close(owned) }) },
 	}
 	if tune != nil {
@@ -121,26 +122,50 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	}
 	work, stop := context.WithCancel(ctx)
 	s.stop = stop
-	go func() { s.ended <- s.Run(work) }()
+	go func() {
+		s.err = s.Run(work)
+		close(s.over)
+	}()
 	select {
 	case <-owned:
 		about, err := s.Describe(ctx)
 		if err != nil {
-			return nil, s.closing(func() error { return err })
+			return nil, s.closing(ctx, func(context.Context) error { return err })
 		}
 		s.since = about.Now
 		return s, nil
-	case err := <-s.ended:
+	case <-s.over:
 		stop()
-		return nil, errors.Join(fmt.Errorf("take the store over: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("take the store over: %w", s.err), db.Close())
 	}
 }
 
-// closing calls do, stops the engine and closes the store.
-func (s *session) closing(do func() error) error {
-	err := do()
+// errEngineEnded says that the engine has ended while it was measured: it has lost its leases, say.
+var errEngineEnded = errors.New("the engine has ended while it was measured")
+
+// closing calls do, stops the engine and closes the store. The context of do ends when the
+// engine does: nothing that is waited for would come then.
+func (s *session) closing(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-s.over:
+			cancel(errEngineEnded)
+		case <-ctx.Done():
+		}
+	}()
+	err := do(ctx)
+	if errors.Is(context.Cause(ctx), errEngineEnded) {
+		err = errors.Join(errEngineEnded, err)
+	}
+	cancel(nil)
+	<-watched
 	s.stop()
-	return errors.Join(err, <-s.ended, s.db.Close())
+	<-s.over
+	return errors.Join(err, s.err, s.db.Close())
 }
 
 // reached blocks until so many runs of the workflow that were started in this

@@ -38,7 +38,7 @@ func measureSleepers(ctx context.Context, cfg *Config, r *Report) error {
 	took := milliseconds(time.Since(begun))
 	out.figure("opening the store to owning it", took, "ms")
 	out.atMost("opening the store to owning it", took, 2000, "ms")
-	return s.closing(func() error { return nil })
+	return s.closing(ctx, func(context.Context) error { return nil })
 }
 
 // measureAsleep compares the memory of the process with so many runs asleep to
@@ -50,7 +50,7 @@ func measureAsleep(ctx context.Context, cfg *Config, out section) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		start := func(runs int, d time.Duration) error {
 			return inParallel(ctx, runs, cfg.Concurrency, func(ctx context.Context, _ int) error {
 				_, err := sleepUntilWoken.Start(ctx, s.Engine, d)

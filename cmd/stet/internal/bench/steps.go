@@ -54,7 +54,7 @@ func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		if err := warmUp(ctx, s, w); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func measureLatency(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		if err := warmUp(ctx, s, w); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func measureFanout(ctx context.Context, cfg *Config, r *Report) error {
 		if err != nil {
 			return err
 		}
-		err = s.closing(func() error { return fanOut(ctx, s, w, shape.runs, shape.steps, r) })
+		err = s.closing(ctx, func(ctx context.Context) error { return fanOut(ctx, s, w, shape.runs, shape.steps, r) })
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func measureMessage(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		durations, err := sendEach(ctx, s, cfg.Runs)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func measureTimers(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return s.closing(func() error {
+	return s.closing(ctx, func(ctx context.Context) error {
 		ids := make([]string, cfg.Runs)
 		err := inParallel(ctx, cfg.Runs, cfg.Concurrency, func(ctx context.Context, i int) error {
 			run, err := w.Start(ctx, s.Engine, newPayload(i))
