@@ -14,7 +14,7 @@ import (
 const (
 	// maxBatchRows bounds one batch, so that a waiting caller never waits for more; but
 	// commands that were submitted at once are not parted.
-	maxBatchRows = 4000
+	maxBatchRows = 2000
 	// maxBatchBytes bounds one batch too. A turn of more than that is written alone.
 	maxBatchBytes = 16 << 20
 	// fewestRows and fewestBytes are what a batch may have however often the store found

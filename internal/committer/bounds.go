@@ -61,9 +61,11 @@ func (c *Committer) widen() {
 
 func (b *bounds) add(size bounds) { b.rows, b.bytes = b.rows+size.rows, b.bytes+size.bytes }
 
-// sizeOfTurn returns the rows and bytes of a turn, as far as they count.
+// sizeOfTurn returns the rows and bytes of a turn, as far as they count. What it sends and what it
+// takes from the inbox are rows, too: a turn that asks for a hundred permits writes twice as many
+// as it has entries, and how long the store is busy with a batch depends on all of them.
 func sizeOfTurn(t *store.Turn) bounds {
-	size := bounds{rows: 1}
+	size := bounds{rows: 1 + len(t.Consumed) + len(t.Seen) + len(t.Prune)}
 	for _, list := range [][]store.Entry{t.Entries, t.Rewrites} {
 		for i := range list {
 			size.add(bounds{1, len(list[i].Loc) + len(list[i].Value)})
@@ -91,7 +93,7 @@ func sizeOfTurn(t *store.Turn) bounds {
 	}
 	for _, sends := range t.Sent(store.Committed) {
 		for i := range sends {
-			size.bytes += sizeOfCommand(&sends[i]).bytes
+			size.add(sizeOfCommand(&sends[i]))
 		}
 	}
 	return size

@@ -51,6 +51,20 @@ func TestABatchIsBoundedByBytes(t *testing.T) {
 	})
 }
 
+// TestRowsOfATurn: what a turn sends, takes and prunes counts like what it records, because the
+// store is busy with each.
+func TestRowsOfATurn(t *testing.T) {
+	turn := &store.Turn{
+		Entries: make([]store.Entry, 2), Values: make([]store.Setting, 3), Appends: make([]store.Append, 5),
+		Consumed: make([]store.Consumption, 7), Seen: make([]store.ItemNo, 11), Prune: make([]store.Span, 13),
+		Sends:  []store.Command{{Item: &store.Item{}}, {Start: &store.Start{Items: make([]store.Item, 17)}}},
+		Update: &store.Update{Sends: []store.Command{{Item: &store.Item{}}}},
+	}
+	if got := committer.RowsOf(turn); got != 1+2+3+5+7+11+13+(1+1+17)+1 {
+		t.Errorf("it has %d rows", got)
+	}
+}
+
 // TestATooLargeBatchIsHalved: a batch that the store finds too large is divided, and the
 // next ones are not larger than what went through, until they have grown again.
 func TestATooLargeBatchIsHalved(t *testing.T) {

@@ -96,44 +96,65 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 		now, err := s.time(ctx)
 		return nil, now, err
 	}
-	var calls []call
-	for _, part := range parts {
-		var a args
-		a.text(n.ID, n.Boot)
-		a.int(int64(ttl))
-		a.bool(n.Replaces)
-		each(&a, places[part], func(i int) {
-			a.shard(shards[i])
-			a.text(shards[i].Group)
-			a.int(s.seenEpoch(shards[i]))
-			a.text(s.overLease(shards[i]))
-		})
-		calls = append(calls, call{part, a.list})
-	}
-	replies, err := s.run(ctx, acquireScript, "acquire leases", calls...)
-	if err != nil {
-		return nil, 0, err
-	}
 	var r reader
 	var now store.Time
 	list := make([]store.Acquired, len(shards))
-	for k, m := range replies {
-		f := r.tuple(m, 2)
-		now = s.observe(r.time(f[0]))
-		results := r.tuple(f[1], len(places[parts[k]]))
-		for j, i := range places[parts[k]] {
-			list[i] = s.acquired(&r, shards[i], results[j])
-			if list[i].Held {
-				f := r.tuple(results[j], 7)
-				list[i].Clean, list[i].Suspects = r.text(f[5]) == "1", int(r.int(f[6]))
+	for left := parts; len(left) > 0; {
+		var calls []call
+		for _, part := range left {
+			calls = append(calls, call{part, acquireArguments(s, &n, shards, places[part], ttl)})
+		}
+		replies, err := s.run(ctx, acquireScript, "acquire leases", calls...)
+		if err != nil {
+			return nil, 0, err
+		}
+		var more []int
+		for k, m := range replies {
+			part := left[k]
+			f := r.tuple(m, 2)
+			now = s.observe(r.time(f[0]))
+			results := r.tuple(f[1], 1)
+			for j := range min(len(results), len(places[part])) {
+				i := places[part][j]
+				list[i] = s.acquired(&r, shards[i], results[j])
+				if list[i].Held {
+					f := r.tuple(results[j], 7)
+					list[i].Clean, list[i].Suspects = r.text(f[5]) == "1", int(r.int(f[6]))
+				}
+			}
+			if r.err != nil {
+				return nil, 0, r.err
+			}
+			if places[part] = places[part][min(len(results), len(places[part])):]; len(places[part]) > 0 {
+				more = append(more, part)
 			}
 		}
+		left = more
 	}
 	if s.relay != nil {
 		_ = s.relay.Look(ctx, parts...) // tried again in the background
 	}
 	s.hints.tell(store.Change{Nodes: true})
-	return list, now, r.err
+	return list, now, nil
+}
+
+// acquireChunk is how many shards one script takes at the most.
+const acquireChunk = 128
+
+// acquireArguments returns the arguments of acquire.lua for the first of the shards with the
+// given places.
+func acquireArguments(s *Store, n *store.Node, shards []store.Shard, places []int, ttl store.Delay) []string {
+	var a args
+	a.text(n.ID, n.Boot)
+	a.int(int64(ttl))
+	a.bool(n.Replaces)
+	each(&a, places[:min(len(places), acquireChunk)], func(i int) {
+		a.shard(shards[i])
+		a.text(shards[i].Group)
+		a.int(s.seenEpoch(shards[i]))
+		a.text(s.overLease(shards[i]))
+	})
+	return a.list
 }
 
 // Renew implements store.Store.

@@ -102,6 +102,9 @@ var protocol = map[string]words.Table{
 		"fields": "1000", "unpacked": "4000", "page": "100", "streamPage": "20",
 		// Runs that one claim examines which the node cannot load: ready ones, and sleepers.
 		"unfitLook": "5000", "unfitSort": "250", "sleepers": "1000",
+		// Runs that one script gives back before it leaves the other shards, and items that a claim
+		// has: so many keep the server busy for some milliseconds.
+		"given": "2000", "items": "2000",
 		// Bytes of entries that one script loads, about.
 		"load": "1048576",
 	},

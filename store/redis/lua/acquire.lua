@@ -4,15 +4,35 @@
 -- An epoch is at least the time in milliseconds: should the server lose acknowledged
 -- writes, no epoch is given twice.
 --
+-- Runs are given back up to a bound, which one shard may exceed: the shards behind it are left for
+-- another act, so that none keeps the server busy for long.
+--
 -- Arguments: node, boot, time to live, '1' if it replaces earlier boots of the node, shards
 -- (slot:group, group, the highest epoch that this process has seen of it, and the lease that has
 -- ended though it ends later, see storekit.AheadLeases, or ''). Lists begin with their length.
--- Answer: time, of each shard: '1' if it is held now, epoch, end, node, boot, '1' if
+-- Answer: time, of each shard that was looked at: '1' if it is held now, epoch, end, node, boot, '1' if
 -- it was clean, suspects.
 
 local node, boot, ttl, replaces = arg(), arg(), num(), arg() == '1'
-local taken, cleans, results = {}, {}, {}
+local claimed, given, results = {}, 0, {}
+
+-- claimedOf returns the claimed runs of a shard.
+local function claimedOf(shard, gr)
+	if not claimed[gr] then
+		local of = {}
+		for _, no in ipairs(call('HKEYS', T .. 'k:' .. gr)) do
+			local slot = slotOf(no)
+			of[slot] = of[slot] or {}
+			local list = of[slot]
+			list[#list + 1] = no
+		end
+		claimed[gr] = of
+	end
+	return claimed[gr][tonumber(string.match(shard, '^%d+'))] or {}
+end
+
 for i = 1, num() do
+	if given >= MAX.given then break end
 	local shard, gr, seen, over = arg(), arg(), num(), arg()
 	local l = lease(shard) or { epoch = '0', till = '0', node = '', boot = '' }
 	local own = l.node == node and l.boot == boot
@@ -29,17 +49,12 @@ for i = 1, num() do
 		call('HSET', T .. 'L', shard, epoch .. ';' .. till .. ';' .. node .. '\n' .. boot)
 		enter('B', node .. '\n' .. boot, false)
 		enter('B', l.node .. '\n' .. l.boot, false)
-		local clean = l.node == '' or own
-		results[i] = { '1', epoch, till, node, boot, clean and '1' or '', '0' }
-		cleans[shard] = clean
-		taken[gr] = taken[gr] or {}
-		taken[gr][shard] = results[i]
-	end
-end
-for gr, shards in pairs(taken) do
-	for _, no in ipairs(call('HKEYS', T .. 'k:' .. gr)) do
-		local shard = shardOf(no, gr)
-		if shards[shard] and giveBack(no, cleans[shard]) then shards[shard][7] = dec(shards[shard][7] + 1) end
+		local clean, suspects, runs = l.node == '' or own, 0, claimedOf(shard, gr)
+		for k = 1, #runs do
+			if giveBack(runs[k], clean) then suspects = suspects + 1 end
+		end
+		given = given + #runs
+		results[i] = { '1', epoch, till, node, boot, clean and '1' or '', dec(suspects) }
 	end
 end
 flush()

@@ -277,7 +277,7 @@ for _, r in ipairs(claimed) do
 	table.sort(nos, function(a, b) return tonumber(a) < tonumber(b) end)
 	local list = {}
 	for i = 1, #nos do
-		if found == MAX.claim then
+		if found == MAX.items then
 			moreItems = true
 			break
 		end
