@@ -42,3 +42,16 @@ func TestManyBodiesInFlightOfKilledProcesses(t *testing.T) {
 		})
 	}
 }
+
+// TestBodiesOfAKilledProcessThatAreRepeated: as many as were under way at a time, MaxSteps, at the
+// most.
+func TestBodiesOfAKilledProcessThatAreRepeated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stet.db")
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := enginetest.InFlight{Address: path, Store: s, Bodies: 4}
+	f.Repeats(t)
+}

@@ -205,6 +205,36 @@ func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
 	})
 }
 
+// TestChildWaitsForAQueueThatDoesNotExist: it is queued there, its parent waits for it, the log says
+// so once a minute, and it begins when the queue is made.
+func TestChildWaitsForAQueueThatDoesNotExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		child := stet.Define("child", func(_ stet.Context, in string) (string, error) { return in, nil })
+		w := stet.Define("parent", func(ctx stet.Context, in string) (string, error) {
+			return child.Call(ctx, in, stet.OnQueue{Name: "early"})
+		})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w, child}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r := startOn(t, e, w, "in")
+		time.Sleep(5*time.Minute + time.Second)
+		info, err := r.Info(testContext(t))
+		if err != nil || len(info.WaitsFor) != 1 || info.WaitsFor[0].Kind != "child" {
+			t.Fatalf("the parent waits for %+v, %v", info, err)
+		}
+		of, err := e.Runs().Info(testContext(t), info.WaitsFor[0].Run)
+		if err != nil || of.Status != store.Queued || of.OnQueue == nil || of.OnQueue.Name != "early" {
+			t.Errorf("the child is %+v, %v", of, err)
+		}
+		if n := strings.Count(log.String(), "a queue does not exist, and runs or steps wait for it"); n != 6 {
+			t.Errorf("in 5 minutes it is said %d times:\n%s", n, &log)
+		}
+		createQueue(t, e, "early", stet.QueueSettings{Concurrency: 1})
+		if got := outcome(t, r); got != "in" {
+			t.Errorf("the result is %q", got)
+		}
+	})
+}
+
 // TestInvalidPermits are errors of the step.
 func TestInvalidPermits(t *testing.T) {
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {

@@ -78,6 +78,14 @@ func held(signal <-chan struct{}) *stet.Workflow[string, string] {
 	})
 }
 
+// brief is a workflow whose body prints that it begins, and has nothing to wait for.
+var brief = stet.Define("brief", func(ctx stet.Context, _ string) (string, error) {
+	return stet.Step(ctx, "body", func(context.Context) (string, error) {
+		_, err := fmt.Println("begins", stet.RunID(ctx))
+		return "done", err
+	})
+})
+
 // victim executes what is in a store until it is killed, by itself after the length of life that
 // its environment says, or until a line comes: the signal for all bodies. Then it goes on until
 // its input ends.
@@ -112,7 +120,7 @@ func victim(address string, open func(context.Context, string) (store.Store, err
 		return err
 	}
 	signal := make(chan struct{})
-	e, err := stet.New(context.Background(), stet.Config{Store: s, Workflows: []stet.Definition{held(signal)},
+	e, err := stet.New(context.Background(), stet.Config{Store: s, Workflows: []stet.Definition{held(signal), brief},
 		MaxSteps: bodies, MaxRuns: 2 * bodies, AloneFor: aloneFor, Poll: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
@@ -242,5 +250,59 @@ func (f *InFlight) Test(t *testing.T) {
 	}
 	if err := errors.Join(last.in.Close(), last.cmd.Wait()); err != nil {
 		t.Errorf("the last process: %v", err)
+	}
+}
+
+// Repeats kills a process that executes up to Bodies bodies at a time of runs that have one each, in
+// the midst of them. Another process executes all that are left, and at most Bodies again.
+func (f *InFlight) Repeats(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	outside, err := stet.New(ctx, stet.Config{Store: f.Store, Workflows: []stet.Definition{brief},
+		Logger: slog.New(slog.DiscardHandler), Poll: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := brief.StartAll(ctx, outside, make([]string, 50*f.Bodies), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := map[string]int{}
+	first := f.start(t, 0)
+	for len(begun) < len(runs)/2 {
+		select {
+		case run, ok := <-first.begins:
+			if !ok {
+				t.Fatalf("the process has ended; %d bodies had begun", len(begun))
+			}
+			begun[run]++
+		case <-ctx.Done():
+			t.Fatalf("%d of %d bodies have begun", len(begun), len(runs))
+		}
+	}
+	first.kill()
+	for run := range first.begins {
+		begun[run]++
+	}
+	before := len(begun)
+	last := f.start(t, 0)
+	for _, r := range runs {
+		if got, err := r.Wait(ctx); err != nil || got != "done" {
+			t.Fatalf("run %s: %q, %v", r.ID(), got, err)
+		}
+	}
+	if err := errors.Join(last.in.Close(), last.cmd.Wait()); err != nil {
+		t.Errorf("the last process: %v", err)
+	}
+	for run := range last.begins {
+		begun[run]++
+	}
+	again := 0
+	for _, n := range begun {
+		again += n - 1
+	}
+	t.Logf("%d of %d bodies had begun when the process was killed; %d were executed again", before, len(runs), again)
+	if again > f.Bodies || len(begun) != len(runs) {
+		t.Errorf("of %d bodies %d were executed again; at most %d were under way", len(begun), again, f.Bodies)
 	}
 }

@@ -12,8 +12,21 @@ import (
 // flight all execute again soon, and no run is stalled.
 func TestManyBodiesInFlightOfKilledProcesses(t *testing.T) {
 	t.Parallel()
-	url, prefix := servers.SharedRedis(t)
-	s := openAt(t, url, redis.Prefix(prefix))
-	f := enginetest.InFlight{Address: prefix + " " + url, Store: s, Bodies: 1000, Kills: 2}
+	f := inFlight(t, 1000)
+	f.Kills = 2
 	f.Test(t)
+}
+
+// TestBodiesOfAKilledProcessThatAreRepeated: as many as were under way at a time, MaxSteps, at the
+// most.
+func TestBodiesOfAKilledProcessThatAreRepeated(t *testing.T) {
+	t.Parallel()
+	f := inFlight(t, 4)
+	f.Repeats(t)
+}
+
+func inFlight(t *testing.T, bodies int) enginetest.InFlight {
+	t.Helper()
+	url, prefix := servers.SharedRedis(t)
+	return enginetest.InFlight{Address: prefix + " " + url, Store: openAt(t, url, redis.Prefix(prefix)), Bodies: bodies}
 }
