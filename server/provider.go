@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet/api"
@@ -71,8 +72,29 @@ func (s *server) elsewhere(ctx context.Context, c *endpoint.Call) error {
 	return nil
 }
 
-// returned begins the session of a browser that comes from the identity provider.
+// The routes of the dashboard's page for a login that did not come about.
+const (
+	refusedRoute = "#/refused"
+	awayRoute    = "#/provider-away"
+)
+
+// returned begins the session of a browser that comes from the identity provider. A person who is
+// refused reads why on the page on which the login began; a program gets the problem itself.
 func (s *server) returned(ctx context.Context, c *endpoint.Call, answer url.Values) error {
+	err := s.finish(ctx, c, answer)
+	if err == nil || !strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
+		return err
+	}
+	route := refusedRoute
+	if refusal := (*endpoint.Error)(nil); !errors.As(err, &refusal) {
+		s.log.Error("a login at the identity provider has failed", "request", c.RequestID, "error", err)
+		route = awayRoute
+	}
+	redirect(c, dashboard+route)
+	return nil
+}
+
+func (s *server) finish(ctx context.Context, c *endpoint.Call, answer url.Values) error {
 	b := s.provider()
 	if b == nil {
 		return &endpoint.Error{Code: api.CodeNoEndpoint, Detail: "this server has no identity provider"}

@@ -61,6 +61,7 @@ type tab struct {
 	t      *testing.T
 	ctx    context.Context
 	origin string
+	also   string // another origin that may be asked; "": none
 
 	mu       sync.Mutex
 	faults   []string
@@ -127,7 +128,8 @@ func (tb *tab) event(event any) {
 			tb.fault("the log has an error: %s %s", e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, tb.origin+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
+		if !strings.HasPrefix(e.Request.URL, tb.origin+"/") &&
+			(tb.also == "" || !strings.HasPrefix(e.Request.URL, tb.also+"/")) && !strings.HasPrefix(e.Request.URL, "data:") {
 			tb.fault("a foreign request: %s", e.Request.URL)
 		}
 		tb.mu.Lock()

@@ -96,9 +96,17 @@ function Page() {
     case "letters": return <Letters />;
     case "nodes": return <Nodes />;
     case "audit": return <AuditPage />;
+    case "refused": // signed in meanwhile
+    case "provider-away": return <RunsPage query="" order="" />;
   }
   return <div class="empty"><h1>There is no such page</h1><p><a href="#/runs">All runs</a></p></div>;
 }
+
+/** Why a login at the identity provider did not come about, by the route to which it returns. */
+const refusals: Record<string, string> = {
+  refused: "You are not signed in: the identity provider has not confirmed who you are, nobody has given your account a role here, or it took more than 10 minutes. Sign in again, or ask whoever runs this server for a role.",
+  "provider-away": "You are not signed in: the identity provider does not answer. Try again, or use a token.",
+};
 
 function SignIn() {
   useTheme();
@@ -120,6 +128,7 @@ function SignIn() {
     <main id="main" class="sign-in" tabIndex={-1}>
       <form onSubmit={send} class="card">
         <h1 class="brand"><b>stet</b></h1>
+        {refusals[route.value.path[0]!] && <div class="note is-bad" role="alert"><Icon name="failed" /><p>{refusals[route.value.path[0]!]}</p></div>}
         {provider && <p><a class="button primary" href="api/v1/login/provider">Sign in at {provider}</a></p>}
         <p>Sign in with a token. <code>stet token create</code> makes one; <code>stet serve</code> prints an address that
           has one in it.</p>

@@ -66,7 +66,7 @@ export function Nodes() {
       <h2>Executing for more than 10 s</h2>
       {!bodies.length ? <p class="dim">No body of a step.</p> : (
         <Table label="Long bodies" head={["Step", "Run", "Attempt", "For", "On"]} numbers={[2, 3]}>
-          {bodies.map((b) => <tr key={b.run + b.location}><td class="id">{b.location}</td><td><RunLink id={b.run} /></td><td class="num">{b.attempt}</td><td class={"num" + (b.long ? " strong" : "")}>{took(b.since)}{b.long && <span class="badge is-stalled"><Icon name="stalled" />long</span>}</td><td>{b.node}</td></tr>)}
+          {bodies.map((b) => <tr key={b.run + b.location}><td class="id">{b.location}</td><td><RunLink id={b.run} /></td><td class="num">{b.attempt}</td><td class={"num" + (b.long ? " strong" : "")}>{took(b.since)}{b.long && <> <span class="badge is-stalled"><Icon name="stalled" />long</span></>}</td><td>{b.node}</td></tr>)}
         </Table>
       )}
       {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={load} />}
