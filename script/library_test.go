@@ -392,3 +392,50 @@ export async function pack(lines: Lines) {
 		}
 	})
 }
+
+// TestTasksOfWorkers (S2): what the program has no function for is offered to workers, on the
+// queue that the script names; their failures are those of any step.
+func TestTasksOfWorkers(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		if err := e.Queues().Create(ctx, "media", stet.QueueSettings{Concurrency: 1}); err != nil {
+			t.Fatal(err)
+		}
+		deploy(ctx, t, e, "s", `
+			const local = await Task.run("echo", 1);
+			const both = await Task.all(["a", "b"].map(k => Task.run("resize", { k }, { key: k, queue: "media" })));
+			let failed; try { await Task.run("model", null, { attempts: 2 }) } catch (e) { failed = [e.name, e.message, e.code, e.attempts] }
+			return [local, both, failed]`)
+		r := begin(t, ctx, e, "s", stet.ID("r"))
+		lease := func(name, want, at string) stet.LeasedTask {
+			t.Helper()
+			got, err := e.Tasks().Lease(ctx, stet.LeaseRequest{Names: []string{name}, Max: 10, Wait: time.Minute})
+			if err != nil || len(got.Tasks) != 1 {
+				t.Fatalf("leased %+v, %v", got, err)
+			}
+			if task := got.Tasks[0]; string(task.Input) != want || task.Location != at || task.Workflow != "s" {
+				t.Errorf("leased %+v, expected %s at %s", task, want, at)
+			}
+			return got.Tasks[0]
+		}
+		for _, k := range []string{"a", "b"} { // one at a time
+			task := lease("resize", `{"k":"`+k+`"}`, "resize/["+k+"]/step")
+			if err := e.Tasks().Complete(ctx, task.Lease, json.RawMessage(`"`+k+k+`"`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for attempt := range 2 {
+			task := lease("model", "null", "model/step")
+			failure := stet.TaskFailure{Message: "too hot", Code: "heat"}
+			if retry, err := e.Tasks().Fail(ctx, task.Lease, failure); err != nil || retry != (attempt == 0) {
+				t.Errorf("attempt %d: %t, %v", attempt, retry, err)
+			}
+		}
+		want(t, ctx, r, `[1,["aa","bb"],["TaskError","too hot","heat",2]]`)
+		report, err := e.Check(ctx, stet.CheckQuery{Filter: store.Filter{IDs: []string{"r"},
+			Statuses: []store.Status{store.Succeeded}}})
+		if err != nil || report.Replayed != 1 || report.Err() != nil {
+			t.Errorf("its replay: %+v, %v", report, err)
+		}
+	})
+}

@@ -302,12 +302,9 @@ func (r *run) pruned(list []*operation) []*operation {
 	return slices.DeleteFunc(list, func(o *operation) bool { return o.ended })
 }
 
+// step is a step with the Go function of the name, otherwise a task of workers.
 func (r *run) step(name, input string, o stepOptions) *goja.Object {
-	task := r.task(name)
-	if task == nil {
-		panic(r.vm.NewTypeError("there is no task " + name + "; there are: " + r.taskNames()))
-	}
-	opts := []stet.StepOption{stet.Retry{
+	opts := []stepOrTask{stet.Retry{
 		Attempts: int(o.Attempts), Timeout: time.Duration(o.Timeout * float64(time.Second)),
 	}}
 	if o.Queue != "" {
@@ -318,18 +315,38 @@ func (r *run) step(name, input string, o stepOptions) *goja.Object {
 	if o.Undo != "" {
 		undo := r.task(o.Undo)
 		if undo == nil {
-			panic(r.vm.NewTypeError("there is no task " + o.Undo + " to undo with; there are: " + r.taskNames()))
+			panic(r.vm.NewTypeError("there is no Go function " + o.Undo + " to undo with; there are: " + r.taskNames()))
 		}
 		opts = append(opts, stet.Undo(func(ctx context.Context, out json.RawMessage) error {
 			_, err := undo(ctx, out)
 			return err
 		}))
 	}
+	if t, known := r.tasks[name]; known {
+		steps := make([]stet.StepOption, len(opts))
+		for i, o := range opts {
+			steps[i] = o
+		}
+		return r.start("step", name, o.Key, func(ctx stet.Context) (json.RawMessage, error) {
+			return stet.Step(ctx, "step", func(ctx context.Context) (json.RawMessage, error) {
+				return t.call(ctx, json.RawMessage(input))
+			}, steps...)
+		})
+	}
+	tasks := make([]stet.TaskOption, len(opts), len(opts)+1)
+	for i, o := range opts {
+		tasks[i] = o
+	}
+	tasks = append(tasks, stet.Named("step"))
 	return r.start("step", name, o.Key, func(ctx stet.Context) (json.RawMessage, error) {
-		return stet.Step(ctx, "step", func(ctx context.Context) (json.RawMessage, error) {
-			return task(ctx, json.RawMessage(input))
-		}, opts...)
+		return stet.Task[json.RawMessage, json.RawMessage](name).Run(ctx, json.RawMessage(input), tasks...)
 	})
+}
+
+// stepOrTask is an option of both.
+type stepOrTask interface {
+	stet.StepOption
+	stet.TaskOption
 }
 
 // delay fixes its deadline at the call.

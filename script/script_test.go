@@ -55,8 +55,10 @@ var cases = []struct {
 		const a = Task.run("slow", 10);
 		await Task.delay(3600);
 		return (await Task.race({ a, b: Task.delay(5) })).key === "a" }`},
-	{name: "S2 an unknown task throws", want: `"TypeError"`, source: `export default async () => {
-		try { await Task.run("none") } catch (e) { return e.name } }`},
+	{name: "S2 what has no Go function is a task of workers", want: `[42,"lost its way"]`,
+		options: []stettest.CrashOption{stettest.Driving(worker)}, source: `export default async () => {
+			const n = await Task.run("elsewhere", 42);
+			try { return await Task.run("elsewhere", "fail", { attempts: 1, key: "f" }) } catch (e) { return [n, e.message] } }`},
 	{name: "S2 a queue is kept to", want: `true`,
 		options: []stettest.CrashOption{stettest.Queues(map[string]stet.QueueSettings{"line": {Concurrency: 1}})},
 		source: `export default async () => {
@@ -288,5 +290,29 @@ func TestUndo(t *testing.T) {
 	})
 	if strings.Join(undone, " ") != "b a" {
 		t.Errorf("undone are %v", undone)
+	}
+}
+
+// worker executes the tasks "elsewhere" until the run has ended: it gives back what it gets, and
+// fails at a text.
+func worker(ctx context.Context, e *stet.Engine, id string) error {
+	for {
+		got, err := e.Tasks().Lease(ctx, stet.LeaseRequest{Names: []string{"elsewhere"}, Wait: 10 * time.Second})
+		if err != nil {
+			return err
+		}
+		for _, task := range got.Tasks {
+			if task.Input[0] == '"' {
+				_, err = e.Tasks().Fail(ctx, task.Lease, stet.TaskFailure{Message: "lost its way"})
+			} else {
+				err = e.Tasks().Complete(ctx, task.Lease, task.Input)
+			}
+			if err != nil && !errors.Is(err, stet.ErrLeaseGone) && !errors.Is(err, stet.ErrLeaseCancelled) {
+				return err
+			}
+		}
+		if info, err := e.Runs().Info(ctx, id); err != nil || info.Status.Terminal() {
+			return err
+		}
 	}
 }

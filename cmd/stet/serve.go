@@ -46,9 +46,9 @@ func (ac adminCommands) serveCommand() *cobra.Command {
 the address to open: it holds a token that is good for one login. Other clients take a
 token that stet token create has made.
 
-It executes no workflows, but with --scripts those of the store's scripts: what they wait for,
-start and send. Their tasks are those of programs, and so none. While no application works on
-the store it carries out what needs no code, as the other commands do.
+It executes no workflows, but with --scripts those of the store's scripts, whose tasks are
+executed by workers over HTTP. While no application works on the store it carries out what
+needs no code, as the other commands do.
 
 At another address than a loopback one it needs --tls-cert and --tls-key, or
 --behind-proxy with the networks from which the proxy that has TLS calls, and a token in
