@@ -85,12 +85,9 @@ func parse(name, source string) (*goja.Program, error) {
 	if len(source) > MaxSource {
 		return nil, fmt.Errorf("script %s: expected at most %d bytes, found %d: %w", name, MaxSource, len(source), ErrSource)
 	}
-	file := name + ".js"
-	tree, err := goja.Parse(file, source, parser.WithSourceMapLoader(func(path string) ([]byte, error) {
-		return nil, fmt.Errorf("expected a source map within the script, found a reference to %s", path)
-	}))
+	tree, err := syntax(name, source)
 	if err != nil {
-		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
+		return nil, err
 	}
 	var bad []string
 	eachRegExp(reflect.ValueOf(tree), map[uintptr]bool{}, func(e *ast.RegExpLiteral) {
@@ -106,6 +103,17 @@ func parse(name, source string) (*goja.Program, error) {
 		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
 	}
 	return code, nil
+}
+
+// syntax returns the syntax tree of a script.
+func syntax(name, source string) (*ast.Program, error) {
+	tree, err := goja.Parse(name+".js", source, parser.WithSourceMapLoader(func(path string) ([]byte, error) {
+		return nil, fmt.Errorf("expected a source map within the script, found a reference to %s", path)
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
+	}
+	return tree, nil
 }
 
 // checkRegExp refuses what Go's engine does not take: it has no bound of time otherwise.

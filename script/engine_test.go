@@ -270,6 +270,50 @@ func TestRefusedSources(t *testing.T) {
 	}
 }
 
+// TestUndefinedNames: what is not there is found before a run comes to it; what is declared
+// anywhere, in any of the ways of the language, is not.
+func TestUndefinedNames(t *testing.T) {
+	text, err := bundle.Source("case.ts", `type Line = { sku: string };
+import_: for (const [a, { b, c: d = fallback }] of [] as any[]) { if (a + b + d) continue import_; }
+class Shelf { full = false; put(x: Line) { return super.toString() + x.sku + this.full + arguments.length } }
+function named({ e, ...rest }, f = e, ...more) { try { return named(rest, more) } catch (problem) { return problem } }
+export default async function (order: Line) {
+  setTimeout(() => {}, 10);
+  const g = (h) => h + i;
+  let i = 1, short = 2;
+  typeof window === "undefined" && (({ short, order }) => new Shelf());
+  await Taks.run("pack", { short, misspelt, key: "other" });
+  for (j = 0; j < 3; j++) g(j);
+  label: { break label }
+  return [new Intl.DateTimeFormat(), Task, Signal, Math.max(1), JSON, undefined, globalThis, new.target, console, eval];
+}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := script.Undefined("case", text)
+	want := []string{"case.ts:2:37: fallback", "case.ts:6:3: setTimeout", "case.ts:10:9: Taks", "case.ts:10:35: misspelt",
+		"case.ts:11:8: j", "case.ts:13:15: Intl", "case.ts:13:115: eval"}
+	for i := range want {
+		want[i] += " is not defined"
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("found %q, %v; expected %q", got, err, want)
+	}
+	for _, c := range cases { // of which some look for what is not there, by a text
+		text, err := bundle.Source("case.ts", c.source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := script.Undefined("case", text); err != nil || len(found) > 0 {
+			t.Errorf("%s: %q, %v", c.name, found, err)
+		}
+	}
+	if _, err := script.Undefined("case", "("); !errors.Is(err, script.ErrSource) {
+		t.Errorf("a wrong source: %v", err)
+	}
+}
+
 // FuzzCompile: no source ends the process.
 func FuzzCompile(f *testing.F) {
 	for _, c := range cases {
@@ -277,6 +321,9 @@ func FuzzCompile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		if _, err := script.Compile("case", source, tasks); err != nil && !errors.Is(err, script.ErrSource) {
+			t.Error(err)
+		}
+		if _, err := script.Undefined("case", source); err != nil && !errors.Is(err, script.ErrSource) {
 			t.Error(err)
 		}
 	})

@@ -404,8 +404,8 @@ func TestTasksOfWorkers(t *testing.T) {
 		deploy(ctx, t, e, "s", `
 			const local = await Task.run("echo", 1);
 			const both = await Task.all(["a", "b"].map(k => Task.run("resize", { k }, { key: k, queue: "media" })));
-			let failed; try { await Task.run("model", null, { attempts: 2 }) } catch (e) { failed = [e.name, e.message, e.code, e.attempts] }
-			return [local, both, failed]`)
+			try { await Task.run("model", null, { attempts: 2 }) }
+			catch (e) { return [local, both, [e.name, e.message, e.code, e.attempts]] }`)
 		r := begin(t, ctx, e, "s", stet.ID("r"))
 		lease := func(name, want, at string) stet.LeasedTask {
 			t.Helper()

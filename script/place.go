@@ -32,7 +32,7 @@ func (l *Library) Places(ctx context.Context, e *stet.Engine, runID string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	t := &trace{calls: map[string]int{}}
+	t := &trace{source: code.Code, calls: map[string]int{}}
 	p := newCompiled(compiled{name: info.Workflow, tasks: l.tasks, code: program, version: number, replay: true, trace: t},
 		code.Code)
 	_, err = e.Check(ctx, stet.CheckQuery{
@@ -47,6 +47,7 @@ func (l *Library) Places(ctx context.Context, e *stet.Engine, runID string) ([]s
 // trace notes which lines have begun the operations of a replay. A replay that was given up may
 // still use it.
 type trace struct {
+	source    string
 	mu        sync.Mutex
 	calls     map[string]int // operations without a key, by name
 	underWay  []*operation
@@ -67,7 +68,7 @@ func (t *trace) began(vm *goja.Runtime, o *operation, kind, name, key string) {
 		place.Location += "/" + kind
 	}
 	for _, frame := range vm.CaptureCallStack(0, nil) {
-		if at := frame.Position(); at.Line > 0 && frame.SrcName() != preludeName {
+		if at := fromOne(frame.Position(), t.source); at.Line > 0 && frame.SrcName() != preludeName {
 			place.File, place.Line, place.Column = at.Filename, at.Line, at.Column
 			break
 		}

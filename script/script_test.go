@@ -58,7 +58,8 @@ var cases = []struct {
 	{name: "S2 what has no Go function is a task of workers", want: `[42,"lost its way"]`,
 		options: []stettest.CrashOption{stettest.Driving(worker)}, source: `export default async () => {
 			const n = await Task.run("elsewhere", 42);
-			try { return await Task.run("elsewhere", "fail", { attempts: 1, key: "f" }) } catch (e) { return [n, e.message] } }`},
+			try { return await Task.run("elsewhere", "fail", { attempts: 1, key: "f" }) }
+			catch (e) { return [n, e.message] } }`},
 	{name: "S2 a queue is kept to", want: `true`,
 		options: []stettest.CrashOption{stettest.Queues(map[string]stet.QueueSettings{"line": {Concurrency: 1}})},
 		source: `export default async () => {

@@ -80,7 +80,11 @@ func (d *scriptFolder) deploy(ctx context.Context, path string, seen map[string]
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if n, err = script.Deploy(limited, d.engine, name, code, stet.Act{Why: "stet dev"}); err == nil {
-			d.note(name, fmt.Sprintf("version %d of %s", n, name))
+			text := fmt.Sprintf("version %d of %s", n, name)
+			if undefined, err := script.Undefined(name, code.Code); err == nil && len(undefined) > 0 {
+				text += "; " + strings.Join(undefined, "; ")
+			}
+			d.note(name, text)
 		}
 	}
 	if ctx.Err() != nil {

@@ -161,7 +161,8 @@ func (sc sourceCommands) deployCommand() *cobra.Command {
 		Short: "make files the current versions of the scripts that they are named for",
 		Long: `Bundles each file with what it imports by a relative path, and makes it the current version
 of the script with the file's name. Runs that have begun go on with their versions. What
-the script has already gets no other number. It prints name and number.`,
+the script has already gets no other number. It prints name and number, and warns of names that
+are not defined. To see whether runs that have begun would fit the file, use stet script check.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.name != "" && len(args) > 1 {
@@ -173,9 +174,16 @@ the script has already gets no other number. It prints name and number.`,
 					if err != nil {
 						return err
 					}
+					undefined, err := script.Undefined(name, code.Code)
+					if err != nil {
+						return err
+					}
 					n, err := script.Deploy(ctx, e, name, code, f.act())
 					if err != nil {
 						return err
+					}
+					for _, text := range undefined {
+						sc.say("warning: %s", text)
 					}
 					if sc.output == formJSON {
 						err = sc.json(map[string]any{"name": name, "version": n})
