@@ -43,7 +43,8 @@ const (
 // those that need neither.
 var localForms = map[string]string{
 	"doctor": needsFile, "migrate": needsFile, "backup": needsFile, "confirm-failover": needsFile, "serve": needsFile,
-	"bench": needsFile, "torture": needsFile, "check": needsCode, "dev": needsCode, "export": needsCode,
+	"databases": needsFile,
+	"bench":     needsFile, "torture": needsFile, "check": needsCode, "dev": needsCode, "export": needsCode,
 	"script": needsCode, "version": "",
 }
 

@@ -111,6 +111,7 @@ func (a *app) commands() []*cobra.Command {
 		deadLetterCommands{a}.command(), scheduleCommands{a}.command(), queueCommands{a}.command(),
 		nodeCommands{a}.command(), sourceCommands{a}.command(),
 		admin.doctorCommand(), admin.migrateCommand(), admin.backupCommand(), admin.confirmFailoverCommand(),
+		admin.databasesCommand(),
 		admin.serveCommand(), admin.tokenCommand(), admin.hookCommand(), admin.mcpCommand(),
 		admin.devCommand(), admin.auditCommand(),
 		trial.benchCommand(), trial.tortureCommand(), admin.versionCommand(),

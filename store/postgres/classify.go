@@ -82,6 +82,9 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		}
 		return fmt.Errorf("%s: %w: %w", act, store.ErrUnavailable, err)
 	}
+	if code == "42P01" || code == "42883" || code == "3F000" {
+		s.missing.Store(true)
+	}
 	help, class := classOf(code, s.schema)
 	if class == nil {
 		return fmt.Errorf("%s: %w", act, err)

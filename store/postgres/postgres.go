@@ -63,6 +63,7 @@ type Store struct {
 	texts     sync.Map // statements with the schema's name
 	textCount atomic.Int64
 	closed    atomic.Bool
+	missing   atomic.Bool // the server has said that the schema, or a table, is not there: it may have moved
 }
 
 var _ store.Store = (*Store)(nil)
@@ -84,6 +85,8 @@ type config struct {
 	log        *slog.Logger
 	files      fs.FS                                        // with the migrations
 	before     func(context.Context, *pgx.ConnConfig) error // nil: nothing is called
+	password   string                                       // if the address has none
+	moved      func(statement string) error                 // in tests: after each statement of Move
 }
 
 // Option is an option of Open.
@@ -211,6 +214,9 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	// By default the pool pings the server before each act of an idle process.
 	pc.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	cc := pc.ConnConfig
+	if cc.Password == "" {
+		cc.Password = s.cfg.password
+	}
 	if name, ok := cc.RuntimeParams[schemaParam]; ok {
 		delete(cc.RuntimeParams, schemaParam)
 		if !schemaName.MatchString(name) {

@@ -46,6 +46,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 }
 
+// ledgerText makes the table of the migrations that were applied.
+const ledgerText = `CREATE TABLE IF NOT EXISTS stet.migrations (
+	number integer PRIMARY KEY, name text NOT NULL, sum text NOT NULL, oldest integer NOT NULL, applied bigint NOT NULL)`
+
 // advance applies the migrations that the store lacks.
 func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
 	// Everybody who reads a table waits behind one that waits to change it: the wait is short,
@@ -61,9 +65,7 @@ func advanceNow(ctx context.Context, s *Store, list []sqlstore.Migration) error 
 		if err != nil {
 			return concurrently(err)
 		}
-		if _, err := t.exec(`CREATE TABLE IF NOT EXISTS stet.migrations (
-			number integer PRIMARY KEY, name text NOT NULL, sum text NOT NULL, oldest integer NOT NULL,
-				applied bigint NOT NULL)`); err != nil {
+		if _, err := t.exec(ledgerText); err != nil {
 			return concurrently(err)
 		}
 		if _, err := t.exec("LOCK TABLE stet.migrations IN ACCESS EXCLUSIVE MODE"); err != nil {
@@ -201,5 +203,12 @@ func ReadSchema(ctx context.Context, dsn string, opts ...Option) (SchemaStatus, 
 		return status, s.classify(ctx, "read the schema", err)
 	}
 	status.Store, err = (&tx{ctx: ctx, s: s, conn: conn}).schemaVersion(list)
-	return status, s.classify(ctx, "read the schema", errors.Join(err, conn.Close(ctx)))
+	if err = errors.Join(err, conn.Close(ctx)); err != nil || status.Store > 0 {
+		return status, s.classify(ctx, "read the schema", err)
+	}
+	at, with, _, err := follow(ctx, dsn, opts) // it may be one of several databases that has moved
+	if err != nil || at == dsn {
+		return status, err
+	}
+	return ReadSchema(ctx, at, with...)
 }

@@ -61,10 +61,12 @@ type database struct {
 	opts []Option
 	name string // for errors, without the password
 
-	mu    sync.Mutex
-	store *Store // nil: it was not there yet
-	tried time.Time
-	err   error
+	mu      sync.Mutex
+	store   *Store // nil: it was not there yet
+	tried   time.Time
+	err     error
+	left    chan struct{} // closed when it was found elsewhere than store is
+	retired []*Store      // at former addresses
 }
 
 // maxDatabases bounds the databases of a store.
@@ -95,7 +97,8 @@ func OpenAll(ctx context.Context, dsns []string, opts ...Option) (*Wide, error) 
 	w.process = int64(binary.BigEndian.Uint64(id[:]) >> 1)
 	opts = append(opts[:len(opts):len(opts)], func(c *config) { c.several = true })
 	for i, dsn := range dsns {
-		w.databases = append(w.databases, &database{w: w, dsn: dsn, opts: opts, name: fmt.Sprint("database ", i+1)})
+		w.databases = append(w.databases, &database{w: w, dsn: dsn, opts: opts, name: fmt.Sprint("database ", i+1),
+			left: make(chan struct{})})
 	}
 	if err := w.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the store over %d databases: %w", len(dsns), err), w.Close())
@@ -166,6 +169,9 @@ func (w *Wide) settle(ctx context.Context, away error) error {
 		rand.Read(id)
 		w.place = newPlacement(hex.EncodeToString(id), len(w.databases), w.databases[0].get().slots)
 	}
+	if err := w.refuseEmpty(ctx); err != nil {
+		return err
+	}
 	sorted := make([]*database, len(w.databases))
 	var rest []*database
 	for _, d := range w.databases {
@@ -190,6 +196,33 @@ func (w *Wide) settle(ctx context.Context, away error) error {
 				return fmt.Errorf("%s: %w", d.name, err)
 			}
 		}
+	}
+	return nil
+}
+
+// refuseEmpty returns an error if a database is empty, and others have been used: what was in it would be missing.
+func (w *Wide) refuseEmpty(ctx context.Context) error {
+	var empty *database
+	used := false
+	for _, d := range w.databases {
+		s := d.get()
+		switch {
+		case s == nil:
+		case s.seat == nil:
+			empty = d
+		case !used:
+			err := s.single(ctx, "look whether the store was used", func(t *tx) error {
+				_, err := t.row("SELECT EXISTS (SELECT FROM stet.leases) OR EXISTS (SELECT FROM stet.runs)", nil, &used)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if empty != nil && used {
+		return fmt.Errorf("%w: expected a database of the store %s, found an empty one, %s, beside others that were used: "+
+			"name the address at which it is, or restore it", store.ErrInvalid, w.place.Store, empty.name)
 	}
 	return nil
 }
@@ -249,15 +282,20 @@ func makeSeat(ctx context.Context, s *Store, p *placement) (stands *placement, e
 		if _, err := t.exec("UPDATE stet.migrations SET oldest=number WHERE name='0002_databases.sql'"); err != nil {
 			return err
 		}
-		for table, function := range map[string]string{"runs": "number_run", "inbox": "number_item"} {
-			if _, err := t.exec(fmt.Sprintf("CREATE TRIGGER number BEFORE INSERT ON stet.%s FOR EACH ROW "+
-				"EXECUTE FUNCTION stet.%s('%d')", table, function, s.slots)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return t.numberBySlots(s.slots)
 	})
 	return stands, err
+}
+
+// numberBySlots makes the triggers by which numbers tell their slot.
+func (t *tx) numberBySlots(slots int) error {
+	for _, of := range [][2]string{{"runs", "number_run"}, {"inbox", "number_item"}} {
+		if _, err := t.exec(fmt.Sprintf("CREATE TRIGGER number BEFORE INSERT ON stet.%s FOR EACH ROW "+
+			"EXECUTE FUNCTION stet.%s('%d')", of[0], of[1], slots)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // get returns the open database, or nil.
@@ -274,15 +312,29 @@ const (
 	reopenLimit = 5 * time.Second
 )
 
-// open opens the database.
+// open opens the database, where it is now.
 func (d *database) open(ctx context.Context) (*Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.store != nil {
+	if d.store != nil && !d.store.missing.Load() {
 		return d.store, nil
 	}
 	s, pc, err := prepare(d.dsn, d.opts)
 	if err != nil {
+		return nil, err
+	}
+	d.name = fmt.Sprintf("%s at %s, schema %s", pc.ConnConfig.Database, pc.ConnConfig.Host, s.schema)
+	dsn, opts, made, err := follow(ctx, d.dsn, d.opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.store != nil && dsn == d.dsn && made:
+		d.store.missing.Store(false) // another table was missing
+		return d.store, nil
+	case d.store != nil && !made: // otherwise an empty one would be made in its place
+		return nil, fmt.Errorf("%w: expected the schema %s, found none", store.ErrUnavailable, s.schema)
+	}
+	if s, pc, err = prepare(dsn, opts); err != nil {
 		return nil, err
 	}
 	s.latest = d.w.latest
@@ -290,14 +342,27 @@ func (d *database) open(ctx context.Context) (*Store, error) {
 	if err := s.open(ctx, pc); err != nil {
 		return nil, errors.Join(s.classify(ctx, "open", err), s.Close())
 	}
-	d.store = s
+	if d.store != nil {
+		s.log.Warn("a database of the store has moved", "to", d.name)
+		d.retired = append(d.retired, d.store) // acts on it may be under way
+		close(d.left)
+		d.left = make(chan struct{})
+	}
+	d.store, d.dsn, d.opts = s, dsn, opts
 	return s, nil
 }
 
-// at returns a database. One that was away when the store was opened is opened now.
+// moved returns a channel that is closed when the database is found elsewhere.
+func (d *database) moved() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left
+}
+
+// at returns a database. One that was away when the store was opened, or has moved since, is opened now.
 func (w *Wide) at(ctx context.Context, index int) (*Store, error) {
 	d := w.databases[index]
-	if s := d.get(); s != nil {
+	if s := d.get(); s != nil && !s.missing.Load() {
 		return s, nil
 	}
 	if w.closed.Load() {
@@ -323,7 +388,9 @@ func (w *Wide) at(ctx context.Context, index int) (*Store, error) {
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.err, d.store = fmt.Errorf("%s: %w", d.name, err), nil
+		if d.err = fmt.Errorf("%s: %w", d.name, err); s != nil { // it is another one
+			d.retired, d.store = append(d.retired, s), nil
+		}
 		return nil, d.err
 	}
 	w.heard.Add(store.Anything())
@@ -344,6 +411,11 @@ func (w *Wide) Close() error {
 		if s := d.get(); s != nil {
 			errs = append(errs, s.Close())
 		}
+		d.mu.Lock()
+		for _, s := range d.retired {
+			errs = append(errs, s.Close())
+		}
+		d.mu.Unlock()
 	}
 	w.done.Wait()
 	return errors.Join(errs...)
@@ -434,21 +506,37 @@ func (w *Wide) Changed(ctx context.Context) (store.Change, error) {
 	}
 }
 
-// hear listens to one database.
+// hear listens to one database, wherever it is.
 func (w *Wide) hear(index int) {
 	for w.ctx.Err() == nil {
-		s, err := w.at(w.ctx, index)
-		if err == nil {
-			var what store.Change
-			if what, err = s.Changed(w.ctx); err == nil {
-				w.heard.Add(what)
-				continue
-			}
+		moved := w.databases[index].moved()
+		if s, err := w.at(w.ctx, index); err == nil {
+			w.hearAt(s, moved)
 		}
 		select {
 		case <-time.After(reopenPause):
 		case <-w.ctx.Done():
 		}
+	}
+}
+
+// hearAt listens until that fails, or the database has moved.
+func (w *Wide) hearAt(s *Store, moved <-chan struct{}) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	w.done.Go(func() {
+		select {
+		case <-moved:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	defer cancel()
+	for {
+		what, err := s.Changed(ctx)
+		if err != nil {
+			return
+		}
+		w.heard.Add(what)
 	}
 }
 
