@@ -34,8 +34,8 @@ import (
 //	    new address; they may have it in their settings later.
 //	  - cleared: of S_moving the meta alone is left.
 //
-// Move goes on from whichever state it finds, so one that was killed is continued by the same call. A copy that fails is
-// undone, but only by a process that knows that no other one can have completed it: its own transaction has made the
+// Move goes on from whichever state it finds, so one that was killed is continued by the same call. A copy that fails
+// is undone, but only by a process that knows that no other one can have completed it: its own transaction has made the
 // schema, and was not committed.
 const (
 	movingKey = "moving"
@@ -95,8 +95,8 @@ func (e *moveEnd) former() string               { return e.schema + formerSuffix
 
 // Move moves a database of a store over several ones (OpenAll) from one address to another, and what is in it: to a new
 // server, or to another schema. Processes may work on the store: for them the database is away from the moment when
-// its open transactions have ended until all is copied; the runs of the other databases go on. Afterwards processes that
-// name the old address find the new one by a note at the old one, which is to stay until all of them name the new
+// its open transactions have ended until all is copied; the runs of the other databases go on. Afterwards processes
+// that name the old address find the new one by a note at the old one, which is to stay until all of them name the new
 // one. They connect there with the password that they have, if the address in the note has none, as Move leaves it out.
 //
 // A Move that was killed is continued by another one with the same addresses; until then the database is away.
@@ -104,8 +104,8 @@ func (e *moveEnd) former() string               { return e.schema + formerSuffix
 //
 // ctx bounds it. Options are those of Open, for both addresses, which have to be of the servers themselves, and not of
 // a pooler. Errors: store.ErrInvalid if there is no database of a store over several ones at the first address, or
-// something is at the second; store.ErrUnavailable if one of the servers cannot be reached, or transactions are open for
-// more than a minute.
+// something is at the second; store.ErrUnavailable if one of the servers cannot be reached, or transactions are open
+// for more than a minute.
 func Move(ctx context.Context, from, to string, opts ...Option) error {
 	m := &mover{ctx: ctx}
 	var err error
@@ -194,8 +194,8 @@ func (m *mover) run() error {
 	}
 	if err := m.exec(m.from, "INSERT INTO "+m.from.formerly("meta")+
 		" (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value=excluded.value", movedKey, m.is.To); err != nil {
-		return fmt.Errorf("it is at the new address; processes find it there once the note at the old one is written: move it "+
-			"again to write it: %w", err)
+		return fmt.Errorf("it is at the new address; processes find it there once the note at the old one is written: move "+
+			"it again to write it: %w", err)
 	}
 	return m.clear()
 }
@@ -228,8 +228,8 @@ func (m *mover) find() (came bool, err error) {
 		return false, fmt.Errorf("%w: what is being moved cannot be read: %w", store.ErrDamaged, err)
 	}
 	if m.is.To != to {
-		return false, fmt.Errorf("%w: expected the address to which it is being moved, or was, %s; found %s", store.ErrInvalid,
-			m.is.To, to)
+		return false, fmt.Errorf("%w: expected the address to which it is being moved, or was, %s; found %s",
+			store.ErrInvalid, m.is.To, to)
 	}
 	there, err := m.there(m.to, m.to.named("meta"))
 	if err != nil || !there {
@@ -253,8 +253,8 @@ func (m *mover) begin(to string, former bool) error {
 		return err
 	}
 	if place == "" {
-		return fmt.Errorf("%w: expected a database of a store over several ones, found a store of its own in schema %s: move "+
-			"that with the means of Postgres", store.ErrInvalid, m.from.schema)
+		return fmt.Errorf("%w: expected a database of a store over several ones, found a store of its own in schema %s: "+
+			"move that with the means of Postgres", store.ErrInvalid, m.from.schema)
 	}
 	var schemas int
 	if err := m.to.conn.QueryRow(m.ctx, "SELECT count(*) FROM pg_namespace WHERE nspname=$1", m.to.schema).
@@ -470,7 +470,8 @@ func (m *mover) copyTable(table string) error {
 		return err
 	}
 	for _, column := range identities {
-		last, err := m.text(m.from, `SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence($1, $2)::regclass), 0)::text`,
+		last, err := m.text(m.from,
+			`SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence($1, $2)::regclass), 0)::text`,
 			m.from.formerly(table), column)
 		if err != nil || last == "0" {
 			return err
@@ -574,7 +575,8 @@ func follow(ctx context.Context, dsn string, opts []Option) (at string, with []O
 		}
 		dsn, opts = next, append(opts[:len(opts):len(opts)], password(pc.ConnConfig.Password))
 	}
-	return "", nil, false, fmt.Errorf("%w: expected a database that was moved at most %d times", store.ErrDamaged, maxMoves)
+	return "", nil, false, fmt.Errorf("%w: expected a database that was moved at most %d times", store.ErrDamaged,
+		maxMoves)
 }
 
 // password is used where the address has none.

@@ -169,7 +169,7 @@ func (w *Wide) settle(ctx context.Context, away error) error {
 		rand.Read(id)
 		w.place = newPlacement(hex.EncodeToString(id), len(w.databases), w.databases[0].get().slots)
 	}
-	if err := w.refuseEmpty(ctx); err != nil {
+	if err := refuseEmpty(ctx, w); err != nil {
 		return err
 	}
 	sorted := make([]*database, len(w.databases))
@@ -201,7 +201,7 @@ func (w *Wide) settle(ctx context.Context, away error) error {
 }
 
 // refuseEmpty returns an error if a database is empty, and others have been used: what was in it would be missing.
-func (w *Wide) refuseEmpty(ctx context.Context) error {
+func refuseEmpty(ctx context.Context, w *Wide) error {
 	var empty *database
 	used := false
 	for _, d := range w.databases {
@@ -511,7 +511,7 @@ func (w *Wide) hear(index int) {
 	for w.ctx.Err() == nil {
 		moved := w.databases[index].moved()
 		if s, err := w.at(w.ctx, index); err == nil {
-			w.hearAt(s, moved)
+			hearAt(w, s, moved)
 		}
 		select {
 		case <-time.After(reopenPause):
@@ -521,7 +521,7 @@ func (w *Wide) hear(index int) {
 }
 
 // hearAt listens until that fails, or the database has moved.
-func (w *Wide) hearAt(s *Store, moved <-chan struct{}) {
+func hearAt(w *Wide, s *Store, moved <-chan struct{}) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.done.Go(func() {
 		select {
