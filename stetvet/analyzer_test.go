@@ -37,9 +37,23 @@ func analyse(t *testing.T, patterns ...string) []*analysistest.Result {
 func TestRules(t *testing.T) {
 	patterns := []string{"./ignore"}
 	for _, rule := range stetvet.Rules() {
-		if _, err := os.Stat("testdata/" + rule); err != nil {
+		files, err := filepath.Glob("testdata/" + rule + "/*.go")
+		if err != nil || len(files) == 0 {
 			t.Errorf("rule %s has no case: %v", rule, err)
 			continue
+		}
+		text := ""
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += string(content)
+		}
+		for _, kind := range []string{"func bad", "func good"} {
+			if !strings.Contains(text, kind) {
+				t.Errorf("rule %s has no %s", rule, kind)
+			}
 		}
 		patterns = append(patterns, "./"+rule)
 	}
