@@ -11,7 +11,7 @@ var rare = []string{
 	"batch repeated", "hint lost", "item repeated", "message cut", "node died", "request lost", "turn fenced",
 	"fault away", "fault cut", "fault deploy", "fault drift", "fault freeze", "fault hints", "fault jump", "fault kill",
 	"fault linger", "fault lose", "fault mute", "fault slow", "fault stop", "fault storelag", "fault unheard",
-	"node with a clock that drifts",
+	"fault twin", "replaced by a later process", "node with a clock that drifts",
 	// Ownership.
 	"body executed again", "body killed its node", "run stalled: poison", "run taken over from a body on a queue",
 	"stopped and gave back", "takeover", "takeover in the middle of an undo",
@@ -21,6 +21,8 @@ var rare = []string{
 	"effect undone at the end of a run", "later version", "loop pruned", "message selected",
 	"run cancelled", "run deleted", "run failed", "run swept", "turn still ready", "turn still ready at the end", "undone",
 	"wait ended by its time",
+	// Tasks.
+	"task accepted", "task leased again", "task failed", "task not wanted", "task answered late", "task answered twice",
 	// Operators.
 	"act cancel done", "act delete done", "act edit done", "act fork done", "act nudge done", "act pause done",
 	"act retry done", "act rewind done", "act set queue done", "act terminate done", "act trigger done",

@@ -123,6 +123,12 @@ func (x *expected) op(op plan.Op, prefix string) {
 		case b.attempt <= op.Body.Fails:
 			x.wrong = fmt.Sprintf("%s has succeeded in attempt %d, and fails %d times", name, b.attempt, op.Body.Fails)
 		}
+	case plan.Task:
+		if by, ok := x.take(name); ok && x.edited(by) {
+			x.count("result edited")
+		} else if ok {
+			x.wrong = x.tasks.result(by, x.run, name, op)
+		}
 	case plan.Sleep:
 		if v, ok := x.take(name); ok && v != plan.Woke {
 			x.wrong = name + " has ended early"

@@ -35,9 +35,11 @@ type oracle struct {
 	settled  bool
 	letters  []int64
 	atRest   map[string]bool // runs that were paused or stalled when they ended
+	misled   map[string]bool // runs that an edit has led astray
 	items    *items
 	limits   *limits
 	ends     *ends
+	tasks    *tasks
 	plans    *schedules
 	when     map[int]span             // of acts
 	asked    map[string]time.Duration // when the start of a run was
@@ -67,11 +69,12 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 		killed: map[operation]int{}, inARow: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
-	o.atRest = map[string]bool{}
+	o.atRest, o.misled = map[string]bool{}, map[string]bool{}
 	o.items = &items{o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}}
 	o.when, o.asked, o.waits = map[int]span{}, map[string]time.Duration{}, map[string]time.Duration{}
 	o.limits = newLimits(o)
 	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
+	o.tasks = newTasks(o)
 	o.plans = &schedules{
 		o, o.ends, map[string]time.Duration{}, map[string]time.Duration{}, map[string]time.Duration{},
 		map[string][]string{}, map[string]*plan.Planned{},
@@ -107,14 +110,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 				o.violated("13: attempt %d of %s of %s begins again, without a fault", n.Attempt, n.Op, n.Run)
 			}
 		}
-		if was, ok := o.keys[n.Key]; ok && was != at {
-			o.violated("15: the key of %s of %s is that of %s of %s", n.Op, n.Run, was.op, was.run)
-		}
-		o.keys[n.Key] = at
-		if was, ok := o.keyOf[at]; ok && was != n.Key && !o.changed[n.Run] {
-			o.violated("15: attempt %d of %s of %s has another key than one before it", n.Attempt, n.Op, n.Run)
-		}
-		o.keyOf[at] = n.Key
+		o.keyed(at, n.Attempt, n.Key)
 		o.barrier(n)
 		if n.Kills > o.killed[at] && o.inARow[at] >= 0 {
 			o.killed[at]++
@@ -127,6 +123,8 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	case plan.BodyEnds:
 		o.bodies[n.Exec].ended, o.bodies[n.Exec].err = true, n.Err
 		o.limits.over(n.Exec)
+	case plan.Asks, plan.Leased, plan.Answers, plan.Accepted, plan.NotWanted:
+		o.tasks.note(n)
 	case plan.Due:
 		o.count("wait ended by its time")
 		due, err := strconv.ParseInt(n.Value, 10, 64)
@@ -181,6 +179,9 @@ func (o *oracle) note(n plan.Note) (die bool) {
 			}
 		}
 		switch {
+		case n.Value == mismatch && o.acted(n.Run, plan.Edit):
+			o.misled[n.Run] = true
+			o.count("history edited so that the code cannot go on")
 		case n.Value != poison:
 			o.violated("27: %s is stalled, %s: %s", n.Run, n.Value, n.Err)
 		case !kills && !o.deadly():
@@ -192,6 +193,18 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		o.violated("27: these have not ended: %s", n.Value)
 	}
 	return false
+}
+
+// keyed takes the idempotency key of an attempt.
+func (o *oracle) keyed(at operation, attempt int, key string) {
+	if was, ok := o.keys[key]; ok && was != at {
+		o.violated("15: the key of %s of %s is that of %s of %s", at.op, at.run, was.op, was.run)
+	}
+	o.keys[key] = at
+	if was, ok := o.keyOf[at]; ok && was != key && !o.changed[at.run] {
+		o.violated("15: attempt %d of %s of %s has another key than one before it", attempt, at.op, at.run)
+	}
+	o.keyOf[at] = key
 }
 
 // ahead is how far nodes may be ahead whose clocks went faster than clock.Drift allows. What the
@@ -216,8 +229,12 @@ func (o *oracle) deadly() bool {
 	})
 }
 
-// poison is the cause of runs that were stalled because their process died too often.
-const poison = "poison"
+// Causes of stalled runs: their process died too often, or their code asks for something else than is
+// recorded, as after an edit of a step behind which it has undone others.
+const (
+	poison   = "poison"
+	mismatch = "mismatch"
+)
 
 // died takes the death of a machine.
 func (o *oracle) died(node string) {
@@ -352,13 +369,13 @@ func (o *oracle) ended(r plan.Run, d *plan.Dump) {
 		}
 	case "cancelled":
 		_, _, scheduled := o.plans.byName(r.ID)
-		if !scheduled && r.MaxRun == 0 && r.MaxWait == 0 && !o.acted(r.ID, plan.Cancel, plan.Terminate) {
+		if !scheduled && r.MaxRun == 0 && r.MaxWait == 0 && !o.misled[r.ID] && !o.acted(r.ID, plan.Cancel, plan.Terminate) {
 			o.violated("27: %s is cancelled, and nobody has cancelled it: %s", r.ID, d.Error)
 		}
 	default:
 		o.violated("27: %s has ended as %s", r.ID, d.Status)
 	}
-	if d.Status == "failed" || d.Status == "cancelled" && r.Undoes && !o.acted(r.ID, plan.Terminate) {
+	if d.Status == "failed" || d.Status == "cancelled" && r.Undoes && !o.misled[r.ID] && !o.acted(r.ID, plan.Terminate) {
 		for _, e := range d.Entries {
 			if e.Owes && !e.Undone && o.atRest[r.ID] &&
 				strings.Contains(d.Error, "not undone: ") && strings.Contains(d.Error, e.At) {

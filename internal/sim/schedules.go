@@ -129,17 +129,22 @@ func (s *schedules) past(of plan.Schedule, d *plan.Planned) {
 	}
 	_, made := s.made[of.Name]
 	since := max(last, s.micros(s.made[of.Name]+of.Every))
-	if until := s.paused[of.Name] - of.Every; made && s.calm() && !s.isPaused(of) &&
+	if until := s.paused[of.Name] - of.Every; made && s.prompt() && !s.isPaused(of) &&
 		s.next(of, since) < s.micros(until-5*time.Second) {
 		s.violated("21: %s has decided of no instant after %s, and was paused at %s",
 			of.Name, time.UnixMicro(last).Sub(begin(s.plan)), s.paused[of.Name])
 	}
 }
 
+// prompt says whether nothing keeps schedules waiting: no fault, and no full memory.
+func (s *schedules) prompt() bool {
+	return s.calm() && !slices.ContainsFunc(s.plan.Nodes, func(n plan.Node) bool { return n.MaxRuns > 0 })
+}
+
 // late takes the first instant of a schedule, which is long after it was acknowledged. The owner
 // makes the schedule, and may have been away.
 func (s *schedules) late(of plan.Schedule, at time.Duration) {
-	if s.calm() {
+	if s.prompt() {
 		s.violated("21: %s was made at %s, and its first instant is %s", of.Name, s.made[of.Name], at)
 	}
 }

@@ -175,11 +175,16 @@ func (w *world) begin(n *node) {
 		}
 	}
 	n.lives++
+	works := time.Duration(-1)
+	if w.plan.Workers {
+		works = max(0, w.plan.Length-w.Now())
+	}
 	text, err := json.Marshal(struct {
 		plan.Node
 		Sealed bool
 		Sweep  time.Duration
-	}{n.Node, w.plan.Sealed, w.plan.Sweep})
+		Works  time.Duration // for so long its workers do wrong; negative: it has none
+	}{n.Node, w.plan.Sealed, w.plan.Sweep, works})
 	if err != nil {
 		panic(err)
 	}
@@ -219,6 +224,8 @@ func (w *world) fault(f plan.Fault) {
 		w.stop(n, f.Lasts)
 	case plan.Freeze:
 		n.machine.Pause(f.Lasts)
+	case plan.Twin:
+		w.twin(n, f.Lasts)
 	case plan.Cut:
 		connection.cut = until
 	case plan.Mute:
@@ -279,14 +286,40 @@ func (w *world) kill(n *node, calls int64, later time.Duration) {
 	w.buried(n, m, later)
 }
 
+// twin lets a node begin another life while the former one executes nothing. That one goes on after
+// a while, and is to see that it is replaced.
+func (w *world) twin(n *node, lasts time.Duration) {
+	former := n.machine
+	if _, dead := former.Dead(); dead || !n.Replaces {
+		return
+	}
+	former.Pause(lasts)
+	n.machine = nil
+	w.begin(n)
+	w.mourned(n, former, func() {
+		if code, _ := former.Dead(); code == 0 {
+			w.oracle.count("replaced by a later process")
+		}
+	})
+}
+
 // buried waits until a machine is dead, and begins another life of its node after that.
 func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
+	w.mourned(n, m, func() {
+		if n.machine == m {
+			w.After(later, func() { w.begin(n) })
+		}
+	})
+}
+
+// mourned waits until a machine of a node is dead, and calls then after that.
+func (w *world) mourned(n *node, m *box.Machine, then func()) {
 	if _, dead := m.Dead(); !dead {
-		w.After(time.Millisecond, func() { w.buried(n, m, later) })
+		w.After(time.Millisecond, func() { w.mourned(n, m, then) })
 		return
 	}
 	w.oracle.died(m.Name)
-	if code, _ := m.Dead(); code == 0 && n.calm && !w.plan.Disk {
+	if code, _ := m.Dead(); code == 0 && n.calm && n.machine == m && !w.plan.Disk {
 		w.monitor.stopped(m.ID, m.Name, n.LeaseTTL)
 	}
 	// The server's machine sees the end of the connections, at once or much later.
@@ -295,7 +328,7 @@ func (w *world) buried(n *node, m *box.Machine, later time.Duration) {
 		seen = n.linger - w.Now()
 	}
 	w.After(seen, func() { w.Deliver(box.Message{From: m.ID, To: w.store.ID, Kind: wire.Gone}) })
-	w.After(later, func() { w.begin(n) })
+	then()
 }
 
 // stop asks a node to stop, and begins another life after that.

@@ -108,6 +108,11 @@ func use() error {
 		})
 	}
 	go c.resolve(ctx)
+	if c.plan.Workers {
+		for range 2 {
+			go (&worker{tasks: c.Tasks(), badUntil: c.begun.Add(c.plan.Length)}).run(ctx)
+		}
+	}
 	<-c.healed
 	for _, s := range c.plan.Schedules {
 		n := plan.Note{Kind: plan.Called, Op: plan.PauseAll, Value: s.Name}
@@ -317,7 +322,11 @@ func (c *client) act(ctx context.Context, a plan.Act) {
 			n.Value, err = c.Schedules().Trigger(ctx, a.Name, stet.Act{Why: value})
 			return err
 		case plan.SetQueue:
-			return c.Queues().Set(ctx, a.Name, stet.QueueSettings{Concurrency: a.Count}, stet.Act{Why: value})
+			q := c.plan.Queues[slices.IndexFunc(c.plan.Queues, func(q plan.Queue) bool { return q.Name == a.Name })]
+			// If some runs gave permits back in their waits and others did not, these could wait for those.
+			return c.Queues().Set(ctx, a.Name, stet.QueueSettings{
+				Concurrency: a.Count, ReleaseWhileSuspended: q.Release,
+			}, stet.Act{Why: value})
 		}
 		return fmt.Errorf("unknown act %q", a.Kind)
 	}
@@ -383,6 +392,9 @@ func (c *client) settle(ctx context.Context, acted <-chan struct{}) error {
 			if r.Status == store.Stalled || r.Marks&store.Paused != 0 {
 				resuming, cancel := context.WithTimeout(ctx, 5*time.Second)
 				_, err := c.Runs().Resume(resuming, r.ID, stet.Act{Why: "settle", AnyBuild: true})
+				if r.Cause == stet.CauseMismatch { // the code cannot go on from what was edited
+					_, err = c.Runs().Terminate(resuming, r.ID, stet.Act{Why: "settle"})
+				}
 				cancel()
 				if err != nil {
 					fmt.Println("resume", r.ID, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -71,10 +72,12 @@ func work() error {
 		plan.Node
 		Sealed bool
 		Sweep  time.Duration
+		Works  time.Duration
 	}
 	if err := json.Unmarshal([]byte(os.Args[2]), &n); err != nil {
 		return err
 	}
+	begun := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	in := newInterpreter(n.Build)
 	s := remote(func(byte, []byte) { stop() })
@@ -85,13 +88,17 @@ func work() error {
 			Build: fmt.Sprintf("%03d", n.Build), Groups: n.Groups, LeaseTTL: n.LeaseTTL, Poll: n.Poll, Logger: logger(),
 			Payloads: payloads(n.Sealed), Sweep: n.Sweep, Retention: retention(n.Sweep),
 			MaxSteps: n.MaxSteps, MaxRuns: n.MaxRuns, MaxParked: n.MaxParked, ParkFor: n.ParkFor,
+			Replaces: n.Replaces,
 		})
 		cancel()
 		if err == nil {
+			if n.Works >= 0 {
+				go (&worker{tasks: e.Tasks(), badUntil: begun.Add(n.Works)}).run(ctx)
+			}
 			err = e.Run(ctx)
 		}
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || errors.Is(err, stet.ErrReplaced):
 			return nil
 		case !away(err):
 			return err

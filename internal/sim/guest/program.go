@@ -109,6 +109,8 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 	switch op.Kind {
 	case plan.Step:
 		return one(e.step(ctx, op, name))
+	case plan.Task:
+		return one(e.task(ctx, op, name))
 	case plan.Fail:
 		return nil, fmt.Errorf("%s: %w", op.Name, errPlanned)
 	case plan.Sleep:
@@ -342,11 +344,16 @@ func (e *execution) step(ctx stet.Context, op plan.Op, name string) (string, err
 		opts = append(opts, stet.Permit{Queue: op.Queue, Key: op.Key, Cost: op.Cost})
 	}
 	if op.Undo != nil {
-		opts = append(opts, stet.Undo(func(ctx context.Context, exec string) error {
-			return e.undo(ctx, op, name, exec)
-		}))
+		opts = append(opts, e.undoing(op, name))
 	}
 	return stet.Step(ctx, op.Name, func(ctx context.Context) (string, error) { return e.body(ctx, op, name) }, opts...)
+}
+
+func (e *execution) undoing(op plan.Op, name string) interface {
+	stet.StepOption
+	stet.TaskOption
+} {
+	return stet.Undo(func(ctx context.Context, exec string) error { return e.undo(ctx, op, name, exec) })
 }
 
 // undo is the compensation of a step or a child.

@@ -17,7 +17,7 @@ var Features = []string{
 	Kill, Stop, Deploy, Freeze, Cut, Mute, Lose, Unheard, Slow, Hints, Jump, Drift, Away, StoreLag, Linger,
 	Map, Settle, Select, "twice", "limited", "undone children",
 	Go, Await, Delete, Edit, "schedules", "sealed", "swept", "keyed rates", "costs", "run queues", "first messages",
-	"together", "fails scope", "waits limited", "poison", "families", "steady drift", "scenes",
+	"together", "fails scope", "waits limited", "poison", "families", "steady drift", "scenes", Task, "replaces",
 }
 
 // generator makes a plan. Small seeds and large ones are alike.
@@ -169,6 +169,7 @@ func (g *generator) nodes() {
 		if g.on["groups"] && i > 0 {
 			n.Groups = pick(g, []string{"default"}, []string{"default", "other"}, []string{"other"})
 		}
+		n.Replaces = g.on["replaces"]
 		if g.on["steady drift"] {
 			n.Rate = 1 + float64(g.IntN(981)-490)/1e6 // what clock.Drift allows
 		}
@@ -215,7 +216,11 @@ func (g *generator) queue() string {
 	if len(g.Queues) < 2 || g.unlimited || g.chance(0.6) {
 		return ""
 	}
-	return g.Queues[1+g.IntN(len(g.Queues)-1)].Name
+	q := g.Queues[1+g.IntN(len(g.Queues)-1)]
+	if g.loops > 0 && q.Per > time.Second {
+		return "" // a loop in a loop would wait for its permits for an hour
+	}
+	return q.Name
 }
 
 func (g *generator) run(i int) {
@@ -279,7 +284,17 @@ func (g *generator) schedules() {
 		g.name, g.left, g.unlimited = 0, 1+g.IntN(4), true // it must not outrun a rate
 		s.Program = g.program(2, false)
 		g.unlimited = false
-		g.Schedules = append(g.Schedules, s)
+		g.adds(s)
+	}
+}
+
+// adds adds a schedule. One that is due each second stays in the memory of its node.
+func (g *generator) adds(s Schedule) {
+	g.Schedules = append(g.Schedules, s)
+	for i := range g.Nodes {
+		if g.Nodes[i].MaxRuns > 0 {
+			g.Nodes[i].MaxRuns++
+		}
 	}
 }
 
@@ -316,10 +331,31 @@ func (g *generator) step() Op {
 			}
 		}
 	}
-	if g.on["undo"] && g.chance(0.4) {
-		op.Undo = &Body{Takes: g.upTo(100 * time.Millisecond), Fails: g.IntN(3) / 2}
-	}
+	op.Undo = g.undo()
 	return op
+}
+
+// task returns a step whose body a worker executes.
+func (g *generator) task() Op {
+	g.Workers = true
+	op := g.named(Task)
+	op.Body = &Body{Takes: g.some(200 * time.Millisecond)}
+	if g.on["failures"] && g.chance(0.3) {
+		op.Body.Fails = 1 + g.IntN(2)
+	}
+	if op.Queue = g.queue(); op.Queue != "" {
+		op.Key = pick(g, "", "a", "b")
+	}
+	op.Undo = g.undo()
+	return op
+}
+
+// undo returns the compensation of a step; nil: it has none.
+func (g *generator) undo() *Body {
+	if !g.on["undo"] || !g.chance(0.4) {
+		return nil
+	}
+	return &Body{Takes: g.upTo(100 * time.Millisecond), Fails: g.IntN(3) / 2}
 }
 
 func (g *generator) body() *Body {
@@ -352,6 +388,9 @@ func (g *generator) body() *Body {
 
 func (g *generator) op(depth int, root bool) (op Op) {
 	if g.chance(0.45) {
+		if g.on[Task] && !g.unlimited && g.chance(0.3) { // a worker may be slow
+			return g.task()
+		}
 		return g.step()
 	}
 	kinds := g.enabled(Sleep, Receive, Promise, Event, Send, Publish, Update, Value, Stream, Version, Await)
@@ -508,6 +547,9 @@ func (g *generator) faults() {
 	kinds := g.enabled(
 		Kill, Stop, Deploy, Freeze, Cut, Mute, Lose, Unheard, Slow, Hints, Jump, Drift, Away, StoreLag, Linger,
 	)
+	if g.on["replaces"] {
+		kinds = append(kinds, Twin)
+	}
 	if len(kinds) == 0 {
 		return
 	}
@@ -519,7 +561,7 @@ func (g *generator) faults() {
 			f.Lasts, f.Calls = g.some(ttl), g.Int64N(200)
 		case Stop, Deploy:
 			f.Lasts = g.some(time.Second)
-		case Freeze, Cut, Mute:
+		case Freeze, Cut, Mute, Twin:
 			f.Lasts = pick(g, g.some(100*time.Millisecond), g.some(ttl), ttl+g.upTo(ttl))
 		case Lose, Unheard:
 			f.Lasts, f.Share = g.some(5*time.Second), pick(g, 0.02, 0.2, 1)

@@ -41,8 +41,13 @@ const (
 	Letters    = "letters"  // Items: all dead letters at the end
 	Executes   = "executes" // the code of a run begins, or begins again
 	Decided    = "decided"  // Planned: of the schedule Op, at the end
-	Settled    = "settled"  // nothing lives any more
-	Stuck      = "stuck"    // Value: what still lives
+	Asks       = "asks"     // a worker asks for tasks, in the request Exec
+	Leased     = "leased"   // it has got one, as the execution Exec by the lease Key, in the request Value
+	Answers    = "answers"  // it sends what its execution has given; Err: a failure
+	Accepted   = "accepted" // its answer counts
+	NotWanted  = "not wanted"
+	Settled    = "settled" // nothing lives any more
+	Stuck      = "stuck"   // Value: what still lives
 )
 
 // Dump is all that the store has of a run at the end.

@@ -21,6 +21,8 @@ type Plan struct {
 	Sweep  time.Duration `json:"sweep,omitempty"`
 	Acts   []Act         `json:"acts,omitempty"`
 	Faults []Fault       `json:"faults,omitempty"`
+	// Workers execute tasks, in the client's process and in those of nodes.
+	Workers bool `json:"workers,omitempty"`
 	// Begin is what the clocks show at first. Zero: any time of day.
 	Begin time.Time `json:"begin,omitzero"`
 	// Scene is what its Cast, which are runs, plays. "": none.
@@ -42,6 +44,8 @@ type Node struct {
 	MaxRuns   int           `json:"runs,omitempty"`
 	MaxParked int           `json:"parked,omitempty"`
 	ParkFor   time.Duration `json:"parkFor,omitempty"`
+	// Replaces: no former process of its name lives when it begins.
+	Replaces bool `json:"replaces,omitempty"`
 	// Rate is that of its clocks, all its lives, when no fault sets it. 0: they are right.
 	Rate float64 `json:"rate,omitempty"`
 }
@@ -154,6 +158,7 @@ const (
 	Select   = "select"  // a branch, a message, or a time
 	Go       = "go"      // a child, what is done beside it, and its end unless Count is 0
 	Await    = "await"   // the end of another run
+	Task     = "task"    // a step whose body a worker executes
 )
 
 // Act is what a client or an operator does.
@@ -220,5 +225,6 @@ const (
 	PowerCut = "power cut" // of a store that is a file; it is there again after Lasts
 	Full     = "full disk" // of a store that is a file
 	Lies     = "lies"      // the disk of a store that is a file keeps nothing of what is synced
+	Twin     = "twin"      // a node that is to replace others begins while its former process executes nothing
 	Linger   = "linger"    // the end of the node's connections is not seen by the store
 )

@@ -362,4 +362,23 @@ var table = []defect{
 		becomes: "if planted {\n\t\tunits = min(units, 1)\n\t}\n\tc.counted += units\n",
 		why:     "each permit costs one unit of a rate",
 	},
+	{
+		name: "never-begun", file: "internal/runner/attempts/step.go", breaks: "3",
+		text:    "if o.unsure || o.over {",
+		becomes: "if o.unsure || o.over && !planted {",
+		why:     "a step that has ended while its run was to be paused counts as never begun when it loses a race",
+	},
+	{
+		name: "unexpired", file: "internal/entity/queue/tasks.go", breaks: "27",
+		text:    "for q.tasks.ends.Len() > 0 && q.tasks.ends.Peek().at <= now {",
+		becomes: "for q.tasks.ends.Len() > 0 && q.tasks.ends.Peek().at <= now && !planted {",
+		why:     "a lease of a task does not expire",
+	},
+	{
+		name: "no-outcome", file: "internal/entity/queue/tasks.go", breaks: "27",
+		text: "o.Detail, o.Worker = a.Task.Detail, h.Lease.Worker\n\tw.Send(o.Command(q.name, ticket, a.RunID, a.Loc))",
+		becomes: "o.Detail, o.Worker = a.Task.Detail, h.Lease.Worker\n\tif !planted {\n" +
+			"\t\tw.Send(o.Command(q.name, ticket, a.RunID, a.Loc))\n\t}",
+		why: "the end of a task is not sent to its run",
+	},
 }
