@@ -50,10 +50,8 @@ func TestRules(t *testing.T) {
 			}
 			text += string(content)
 		}
-		for _, kind := range []string{"func bad", "func good"} {
-			if !strings.Contains(text, kind) {
-				t.Errorf("rule %s has no %s", rule, kind)
-			}
+		if !strings.Contains(text, "func good") { // that its bad case is found is looked at below
+			t.Errorf("rule %s has no good code", rule)
 		}
 		patterns = append(patterns, "./"+rule)
 	}
