@@ -10,7 +10,14 @@ import (
 )
 
 // forgetful is a process's handle on the store that loses the wake times of runs.
-type forgetful struct{ store.Store }
+type forgetful struct {
+	store.Store
+	store.Laned
+}
+
+func newForgetful(s store.Store) forgetful {
+	return forgetful{s, store.WrapLanes(s, func(lane store.Store) store.Store { return forgetful{Store: lane} })}
+}
 
 // Commit implements store.Store.
 func (f forgetful) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
@@ -37,7 +44,7 @@ func lostWakes(t *testing.T, open Open) {
 		return "awake", stet.Sleep(ctx, "nap", d)
 	})
 	naps := map[string]string{"due": "1500ms", "far": "1h"}
-	p := w.start(newFaulty(forgetful{w.open()}, 0, 0), longLease, 10*time.Second, sleeps)
+	p := w.start(newFaulty(newForgetful(w.open()), 0, 0), longLease, 10*time.Second, sleeps)
 	until := func(id string, stands func(*stet.RunInfo) bool) {
 		t.Helper()
 		for {

@@ -66,7 +66,7 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		}
 	}
 	if s.closed.Load() {
-		return store.ErrClosed
+		return s.gone()
 	}
 	code := sqlState(err)
 	if (code == "" || code == "57014") && ctx.Err() != nil {
@@ -90,6 +90,14 @@ func (s *Store) classify(ctx context.Context, act string, err error) error {
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	return fmt.Errorf("%s: %w: %w%s", act, class, err, help)
+}
+
+// gone is the error of a store that was closed: by its user, or because its database has moved.
+func (s *Store) gone() error {
+	if s.retired.Load() {
+		return fmt.Errorf("%w: the database has moved", store.ErrUnavailable)
+	}
+	return store.ErrClosed
 }
 
 // classOf returns what to do about an error by its code, and its class. nil: the act is the

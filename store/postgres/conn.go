@@ -207,7 +207,7 @@ func repeatable(err error) bool {
 func (s *Store) tryWrite(ctx context.Context, act string, locks time.Duration, first first,
 	fn func(t *tx, now store.Time) error) (before bool, err error) {
 	if s.closed.Load() {
-		return false, store.ErrClosed
+		return false, s.gone()
 	}
 	conn, err := connection(ctx, s)
 	if err != nil {
@@ -293,7 +293,7 @@ func (t *tx) rollback() {
 // read calls fn in a read-only transaction that sees one moment.
 func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) error {
 	if s.closed.Load() {
-		return store.ErrClosed
+		return s.gone()
 	}
 	conn, err := connection(ctx, s)
 	if err != nil {
@@ -318,7 +318,7 @@ func (s *Store) read(ctx context.Context, act string, fn func(t *tx) error) erro
 // single calls fn with a connection outside of a transaction, for acts of one statement.
 func (s *Store) single(ctx context.Context, act string, fn func(t *tx) error) error {
 	if s.closed.Load() {
-		return store.ErrClosed
+		return s.gone()
 	}
 	conn, err := connection(ctx, s)
 	if err != nil {

@@ -72,5 +72,8 @@ func MigrationFiles() fs.FS { return migrationFiles }
 // Migrations puts other files in their place.
 func Migrations(files fs.FS) Option { return func(c *config) { c.files = files } }
 
+// Existing says that the schema was seen.
+func Existing() Option { return func(c *config) { c.existing = true } }
+
 // MoveSteps has Move call step after each statement. It ends as a killed process does when step returns an error.
 func MoveSteps(step func(statement string) error) Option { return func(c *config) { c.moved = step } }

@@ -562,47 +562,51 @@ func withoutPassword(dsn string) string {
 const maxMoves = 16
 
 // follow returns the address at which a database is that was moved, perhaps more than once, and the options for it.
-// store.ErrUnavailable: it is being moved. made says that the schema is there.
-func follow(ctx context.Context, dsn string, opts []Option) (at string, with []Option, made bool, err error) {
+// store.ErrUnavailable: it is being moved. id is that of the store in the schema, "" if there is none.
+func follow(ctx context.Context, dsn string, opts []Option) (at string, with []Option, id string, err error) {
 	for range maxMoves {
 		s, pc, err := prepare(dsn, opts)
 		if err != nil {
-			return "", nil, false, err
+			return "", nil, "", err
 		}
-		next, live, err := noteAt(ctx, s, pc.ConnConfig)
+		next, id, err := noteAt(ctx, s, pc.ConnConfig)
 		if err != nil || next == "" {
-			return dsn, opts, live, s.classify(ctx, "look for the schema", err)
+			return dsn, opts, id, s.classify(ctx, "look for the schema", err)
 		}
 		dsn, opts = next, append(opts[:len(opts):len(opts)], password(pc.ConnConfig.Password))
 	}
-	return "", nil, false, fmt.Errorf("%w: expected a database that was moved at most %d times", store.ErrDamaged,
+	return "", nil, "", fmt.Errorf("%w: expected a database that was moved at most %d times", store.ErrDamaged,
 		maxMoves)
 }
 
 // password is used where the address has none.
 func password(word string) Option { return func(c *config) { c.password = word } }
 
-// noteAt returns the address to which the schema was moved, or "", and whether it is there.
-func noteAt(ctx context.Context, s *Store, cc *pgx.ConnConfig) (next string, live bool, err error) {
+// noteAt returns the address to which the schema was moved, or "", and the ID of the store that is in it, or "".
+func noteAt(ctx context.Context, s *Store, cc *pgx.ConnConfig) (next, id string, err error) {
 	cc = cc.Copy()
 	cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := s.cfg.connect(ctx, cc)
 	if err != nil {
-		return "", false, err
+		return "", "", err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	e := &moveEnd{Store: s, conn: conn}
 	m := &mover{ctx: ctx}
-	if live, err = m.there(e, e.named("meta")); err != nil || live {
-		return "", live, err
+	live, err := m.there(e, e.named("meta"))
+	if err == nil && live {
+		id, err = m.meta(e, e.named("meta"), "id") // which fails if it goes away now
+	}
+	if err != nil || live {
+		return "", id, err
 	}
 	former, err := m.there(e, e.formerly("meta"))
 	if err != nil || !former {
-		return "", false, err
+		return "", "", err
 	}
 	if next, err = m.meta(e, e.formerly("meta"), movedKey); err == nil && next == "" {
 		err = fmt.Errorf("%w: schema %s is being moved; if nothing does so any more, continue with stet databases move or "+
 			"postgres.Move", store.ErrUnavailable, s.schema)
 	}
-	return next, false, err
+	return next, "", err
 }

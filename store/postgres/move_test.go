@@ -55,6 +55,11 @@ func (m *moved) end() {
 				break
 			}
 			if err == nil || ctx.Err() != nil {
+				page, _ := m.w.List(context.Background(), store.Filter{Limit: 100, Statuses: []store.Status{store.Queued,
+					store.Running, store.Suspended, store.Stalled}})
+				for _, r := range page.Runs {
+					m.Logf("%s of %s in database %d is %s, %s", r.ID, r.Workflow, m.w.Home(r.ID), r.Status, r.Reason)
+				}
 				m.Fatalf("family %d: %d, %v", i, sum, err)
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -146,6 +151,16 @@ func TestAMoveIsContinuedWhereverItWasKilled(t *testing.T) {
 			t.Fatalf("a move that is killed after statement %d, %s: %v", n, text, err)
 		}
 		m.begin(1, stays)
+		again, err := postgres.OpenAll(t.Context(), []string{dsns[0], from}, opts...) // a process that is started now
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again.List(t.Context(), store.Filter{IDs: m.families[len(m.families)-1:]}); err != nil {
+			t.Error(err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
 		if err := postgres.Move(t.Context(), from, to, opts...); err != nil {
 			t.Fatalf("after it was killed after statement %d, %s: %v", n, text, err)
 		}
@@ -204,6 +219,25 @@ func TestAMoveThatCannotBeChangesNothing(t *testing.T) {
 	if _, err := postgres.OpenAll(t.Context(), []string{dsns[0], dsns[3]}, opts...); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(fmt.Sprint(err), "an empty one") {
 		t.Errorf("an empty database in the place of one that moved: %v", err)
+	}
+}
+
+// A schema that was seen and then goes away, because it moves, is not made again: processes would take the empty one for
+// the database.
+func TestAProcessMakesNoSchemaInTheOneThatMoves(t *testing.T) {
+	t.Parallel()
+	dsns, schemas := schemasOf(t, 1)
+	s, err := postgres.Open(t.Context(), dsns[0], postgres.AllowLoss(), postgres.Existing())
+	if err == nil {
+		_ = s.Close()
+	}
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), schemas[0]) {
+		t.Errorf("it was opened, or %v", err)
+	}
+	var there bool
+	if err := application(t, dsns[0][:strings.LastIndexAny(dsns[0], "? ")]).QueryRow(t.Context(),
+		"SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname=$1)", schemas[0]).Scan(&there); err != nil || there {
+		t.Errorf("the schema is there: %t, %v", there, err)
 	}
 }
 

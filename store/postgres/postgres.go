@@ -63,6 +63,7 @@ type Store struct {
 	texts     sync.Map // statements with the schema's name
 	textCount atomic.Int64
 	closed    atomic.Bool
+	retired   atomic.Bool // the database has moved, and another Store has taken the place of this one
 	missing   atomic.Bool // the server has said that the schema, or a table, is not there: it may have moved
 }
 
@@ -74,6 +75,7 @@ type config struct {
 	conns      int32
 	pooled     bool
 	several    bool   // it may be one of the databases of a store over several ones
+	existing   bool   // the schema was seen: if it is gone it has moved, and none is made in its place
 	direct     string // the server's own address; "": it is that of the store
 	lossy      bool
 	turnByTurn bool          // every batch is written turn by turn
@@ -397,7 +399,7 @@ func (s *Store) Close() error {
 // enter waits until no other act of this process that changes runs is under way.
 func (s *Store) enter(ctx context.Context) error {
 	if s.closed.Load() {
-		return store.ErrClosed
+		return s.gone()
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -69,7 +69,7 @@ func (s *Store) recordTx(ctx context.Context, q querier, r *store.Recording,
 		return 0, nil, errors.Join(s.classify(ctx, act, err), rollback())
 	}
 	if s.closed.Load() {
-		return fail(store.ErrClosed)
+		return fail(s.gone())
 	}
 	e := &r.Entry
 	if e.Loc == "" || e.Kind == 0 || e.State != store.Done || e.Seq != 0 {

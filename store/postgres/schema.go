@@ -35,6 +35,9 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err != nil || s.version >= len(list) {
 			return err
 		}
+		if s.version == 0 && s.cfg.existing {
+			return fmt.Errorf("%w: expected the schema %s, which was there a moment ago", store.ErrUnavailable, s.schema)
+		}
 		if list[s.version].Alone {
 			err = advanceAlone(ctx, s, list)
 		} else {
@@ -72,6 +75,9 @@ func advanceNow(ctx context.Context, s *Store, list []sqlstore.Migration) error 
 			return err
 		}
 		from, err := t.schemaVersion(list)
+		if err == nil && from == 0 && s.cfg.existing {
+			err = fmt.Errorf("%w: expected the schema %s, which was there a moment ago", store.ErrUnavailable, s.schema)
+		}
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (t sqlTransactor) ApplyTx(ctx context.Context, tx *sql.Tx, commands []store
 
 func (s *Store) applyTx(q querier, commands []store.Command) ([]store.Answer, error) {
 	if s.closed.Load() {
-		return nil, store.ErrClosed
+		return nil, s.gone()
 	}
 	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, err

@@ -61,12 +61,12 @@ type database struct {
 	opts []Option
 	name string // for errors, without the password
 
-	mu      sync.Mutex
-	store   *Store // nil: it was not there yet
-	tried   time.Time
-	err     error
-	left    chan struct{} // closed when it was found elsewhere than store is
-	retired []*Store      // at former addresses
+	mu    sync.Mutex
+	store *Store // nil: it was not there yet
+	tried time.Time
+	err   error
+	id    string        // of what is in it, once it was open
+	left  chan struct{} // closed when it was found elsewhere than store is
 }
 
 // maxDatabases bounds the databases of a store.
@@ -324,19 +324,20 @@ func (d *database) open(ctx context.Context) (*Store, error) {
 		return nil, err
 	}
 	d.name = fmt.Sprintf("%s at %s, schema %s", pc.ConnConfig.Database, pc.ConnConfig.Host, s.schema)
-	dsn, opts, made, err := follow(ctx, d.dsn, d.opts)
+	dsn, opts, id, err := follow(ctx, d.dsn, d.opts)
 	switch {
 	case err != nil:
 		return nil, err
-	case d.store != nil && dsn == d.dsn && made:
+	case d.id != "" && id != d.id:
+		return nil, fmt.Errorf("%w: expected the database with the ID %s of the store, found %q", store.ErrUnavailable, d.id, id)
+	case d.store != nil && dsn == d.dsn:
 		d.store.missing.Store(false) // another table was missing
 		return d.store, nil
-	case d.store != nil && !made: // otherwise an empty one would be made in its place
-		return nil, fmt.Errorf("%w: expected the schema %s, found none", store.ErrUnavailable, s.schema)
 	}
 	if s, pc, err = prepare(dsn, opts); err != nil {
 		return nil, err
 	}
+	s.cfg.existing = id != "" // otherwise an empty one would be made in the place of one that moves now
 	s.latest = d.w.latest
 	d.name = fmt.Sprintf("%s at %s, schema %s", pc.ConnConfig.Database, pc.ConnConfig.Host, s.schema)
 	if err := s.open(ctx, pc); err != nil {
@@ -344,12 +345,22 @@ func (d *database) open(ctx context.Context) (*Store, error) {
 	}
 	if d.store != nil {
 		s.log.Warn("a database of the store has moved", "to", d.name)
-		d.retired = append(d.retired, d.store) // acts on it may be under way
+		retire(d.w, d.store)
 		close(d.left)
 		d.left = make(chan struct{})
 	}
-	d.store, d.dsn, d.opts = s, dsn, opts
+	d.store, d.dsn, d.opts, d.id = s, dsn, opts, s.id
 	return s, nil
+}
+
+// retire closes a store whose database has moved. Acts on it may be under way.
+func retire(w *Wide, s *Store) {
+	s.retired.Store(true)
+	w.done.Go(func() {
+		if err := s.Close(); err != nil {
+			s.log.Warn("the connections to a database that has moved", "error", err)
+		}
+	})
 }
 
 // moved returns a channel that is closed when the database is found elsewhere.
@@ -389,7 +400,8 @@ func (w *Wide) at(ctx context.Context, index int) (*Store, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.err = fmt.Errorf("%s: %w", d.name, err); s != nil { // it is another one
-			d.retired, d.store = append(d.retired, s), nil
+			d.store = nil
+			retire(w, s)
 		}
 		return nil, d.err
 	}
@@ -411,11 +423,6 @@ func (w *Wide) Close() error {
 		if s := d.get(); s != nil {
 			errs = append(errs, s.Close())
 		}
-		d.mu.Lock()
-		for _, s := range d.retired {
-			errs = append(errs, s.Close())
-		}
-		d.mu.Unlock()
 	}
 	w.done.Wait()
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
 	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/internal/testing/soak"
+	"github.com/stet-run/stet/store/postgres"
 )
 
 // seconds is how long a store is struck at: some seconds times STET_SOAK.
@@ -91,8 +93,8 @@ func TestRedisClusterEndures(t *testing.T) {
 	}
 }
 
-// A store over two and three Postgres servers, of which one is killed and comes back after longer than leases last.
-// Meanwhile processes are killed, paused and stopped.
+// A store over two and three Postgres servers, of which one is killed and comes back after longer than leases last, and
+// another one moves to another address. Meanwhile processes are killed, paused and stopped.
 func TestDatabasesEndure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not in -short: it takes half a minute, and minutes under STET_SOAK=10")
@@ -105,10 +107,18 @@ func TestDatabasesEndure(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			var dsns []string
 			var outages []torture.Outage
-			for range n {
+			for i := range n {
 				server := servers.NewPostgres(t)
 				dsns = append(dsns, server.DSN())
-				if len(outages) == 0 {
+				if i == 1 {
+					at := []string{server.DSN(), server.DSN() + " stet_schema=elsewhere"}
+					outages = append(outages, torture.Outage{Name: "a database moved",
+						Do: func(ctx context.Context) error {
+							slices.Reverse(at)
+							return postgres.Move(ctx, at[1], at[0])
+						}})
+				}
+				if i == 0 {
 					outages = append(outages, torture.Outage{Name: "a database away",
 						Do: func(context.Context) error {
 							err := server.Stop()
@@ -124,10 +134,13 @@ func TestDatabasesEndure(t *testing.T) {
 			if !report.OK {
 				t.Errorf("seed %d: there are violations", report.Seed)
 			}
-			for _, name := range []string{"outages: a database away", "runs: succeeded", "takeovers", "acknowledged: send"} {
+			for _, name := range []string{"runs: succeeded", "takeovers", "acknowledged: send"} {
 				if report.Counts[name] == 0 {
 					t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
 				}
+			}
+			if report.Counts["outages: a database away"]+report.Counts["outages: a database moved"] == 0 {
+				t.Errorf("seed %d: no database was away, or moved", report.Seed)
 			}
 		})
 	}
