@@ -21,12 +21,12 @@ import (
 const loadChunk = 64
 
 // take brings a claimed run into memory.
-func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no, 0) }
+func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no, 0, store.Update{}) }
 
-// takeSince is take for a run that was claimed at a time; 0: that is not known.
-func (x *executor) takeSince(h *ownership.Shard, no store.RunNo, claimed store.Time) {
+// takeSince is take for a run that was claimed at a time; 0: that is not known. If ends is an end, it is to end so.
+func (x *executor) takeSince(h *ownership.Shard, no store.RunNo, claimed store.Time, ends store.Update) {
 	if a := x.memory.Expect(h, no); a != nil {
-		a.claimed = claimed
+		a.claimed, a.ends = claimed, ends
 		x.load(a)
 	}
 }

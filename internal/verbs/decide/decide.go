@@ -26,6 +26,9 @@ type Owner struct {
 	Discard  bool       // the workflow keeps no dead letters
 	// DiscardNames are those messages of which it keeps none.
 	DiscardNames []string
+	// Ends is the update of a former decision by which the run was to end. The verb was answered,
+	// but another one that had come meanwhile kept the run from ending. No end: there was none.
+	Ends store.Update
 }
 
 // Decision is the turn to commit and what follows from it. The turn lacks where the
@@ -43,7 +46,15 @@ type Decision struct {
 // error says that the history could not be read: nothing is decided.
 func AtRest(ctx context.Context, s *store.Snapshot, by Owner) (Decision, error) {
 	d := begin(ctx, s, by)
+	ends := by.Ends.Status.Terminal()
+	if ends {
+		*d.update = by.Ends
+		d.update.Sends = nil
+	}
 	for i := range d.items {
+		if ends && takesUp(&d.items[i]) {
+			break // it is asked of the run when it has ended
+		}
 		if err := d.take(i); err != nil {
 			return Decision{}, err
 		}
