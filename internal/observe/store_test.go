@@ -150,3 +150,37 @@ func TestCommittedBatches(t *testing.T) {
 		t.Errorf("the values are %v, want %v", values, want)
 	}
 }
+
+// several is a store with two lanes.
+type several struct {
+	scripted
+	lanes []store.Store
+}
+
+func (s *several) Lanes() []store.Store   { return s.lanes }
+func (s *several) LaneOf(slot int) int    { return slot % 2 }
+func (s *several) SlotOf(store.RunNo) int { return 1 }
+func (s *several) Commit(context.Context, store.Batch) (store.BatchResult, error) {
+	return store.BatchResult{}, errors.New("the whole store was asked")
+}
+
+// TestLanesAreObserved: an engine that is observed works by the lanes of its store all the same, and what each commits
+// is reported.
+func TestLanesAreObserved(t *testing.T) {
+	commits := 0
+	s := observe.Store(&several{lanes: []store.Store{&scripted{}, &scripted{}}}, &observe.Port{
+		Committed: func(observe.Commit) { commits++ },
+	})
+	lanes := store.LanesOf(s)
+	if n := len(lanes.Lanes()); n != 2 || lanes.LaneOf(3) != 1 || lanes.SlotOf(7) != 1 {
+		t.Fatalf("there are %d lanes, or others", n)
+	}
+	for _, lane := range lanes.Lanes() {
+		if _, err := lane.Commit(t.Context(), store.Batch{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if commits != 2 {
+		t.Errorf("%d commits were reported, want 2", commits)
+	}
+}

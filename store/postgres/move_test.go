@@ -222,8 +222,8 @@ func TestAMoveThatCannotBeChangesNothing(t *testing.T) {
 	}
 }
 
-// A schema that was seen and then goes away, because it moves, is not made again: processes would take the empty one for
-// the database.
+// A schema that was seen and then goes away, because it moves, is not made again: processes would take the empty one
+// for the database.
 func TestAProcessMakesNoSchemaInTheOneThatMoves(t *testing.T) {
 	t.Parallel()
 	dsns, schemas := schemasOf(t, 1)
