@@ -311,7 +311,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
 		Groups: cfg.Groups, ReloadRate: cfg.ReloadRate,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
-		Replaces:    cfg.Replaces,
+		Replaces: cfg.Replaces, Tasks: taskNames(cfg.Tasks),
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
 		Admit: func(ctx context.Context, runID string, it *store.Item) (full, err error) {
 			return admitTurn(ctx, e, runID, it)

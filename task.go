@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner"
@@ -154,4 +155,14 @@ func tasksOf(funcs []TaskFunc) (byName map[string]func(context.Context, []byte) 
 		byName[f.name] = f.call
 	}
 	return byName, problems
+}
+
+// taskNames returns the names of the tasks that have functions.
+func taskNames(funcs []TaskFunc) []string {
+	var names []string
+	for _, f := range funcs {
+		names = append(names, f.name)
+	}
+	slices.Sort(names)
+	return names
 }

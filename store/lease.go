@@ -19,6 +19,9 @@ type Node struct {
 	// Bodies are steps' bodies that execute there for long, the oldest first, up to MaxBodies:
 	// as of the last Register, so they may have returned since.
 	Bodies []Body `json:",omitempty"`
+	// Tasks are those for which the node has a function of its own, so that it offers none of
+	// them to workers: nodes of one build should have the same.
+	Tasks []string `json:",omitempty"`
 	// Stopped says that the node ended cleanly: it is no longer listed, and its last batch
 	// is forgotten (law 9).
 	Stopped bool

@@ -449,6 +449,11 @@ func (n *Node) Validate() error {
 			return err
 		}
 	}
+	for _, name := range n.Tasks {
+		if err := checkText("task", name, MaxName, false); err != nil {
+			return err
+		}
+	}
 	if n.TTL < 0 || n.TTL > MaxDelay {
 		return invalid("lease: expected a time of 0 to %d µs, found %d", MaxDelay, n.TTL)
 	}

@@ -268,6 +268,12 @@ func (m *Member) compare(ctx context.Context, d *store.Description) error {
 		if len(lacks)+len(more) > 0 {
 			return &DifferError{own.ID, n.ID, own.Build, own.Groups[i], lacks, more}
 		}
+		lacks, more = without(n.Tasks, own.Tasks), without(own.Tasks, n.Tasks)
+		if len(lacks)+len(more) > 0 {
+			m.Log.Warn("two nodes of one build and group have functions for different tasks: where a node has none the task "+
+				"is offered to workers; give both the same Config.Tasks, or what differs another build",
+				"node", own.ID, "other", n.ID, "lacks", lacks, "has_more", more)
+		}
 	}
 	return nil
 }

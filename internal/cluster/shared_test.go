@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -31,5 +33,33 @@ func TestNamesOfALibraryAreNotCompared(t *testing.T) {
 	m.Shared = nil
 	if err := compared("w", "script-b"); !errors.As(err, &differ) {
 		t.Errorf("without a library: %v", err)
+	}
+}
+
+// TestOtherTasksAreLogged: nodes of one build that have functions for different tasks are named,
+// once when the later one joins; it works all the same.
+func TestOtherTasksAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	own := store.Node{ID: "own", Boot: "o", Build: "1", Groups: []string{"g"}, Workflows: []string{"w"},
+		Tasks: []string{"resize", "scan"}}
+	m := &Member{Node: own, TTL: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, c := range []struct {
+		build string
+		tasks []string
+		want  string
+	}{
+		{"1", []string{"resize", "print"}, "lacks=[print] has_more=[scan]"}, {"1", nil, "has_more=\"[resize scan]\""},
+		{"1", own.Tasks, ""}, {"2", nil, ""},
+	} {
+		other := store.Node{ID: "other", Boot: "x", Build: c.build, Groups: []string{"g"}, Workflows: []string{"w"},
+			Tasks: c.tasks, SeenAt: 1}
+		log.Reset()
+		if err := m.compare(t.Context(), &store.Description{Now: 2, Nodes: []store.Node{own, other}}); err != nil {
+			t.Error(err)
+		}
+		if text := log.String(); strings.Contains(text, "node=own other=other") != (c.want != "") ||
+			!strings.Contains(text, c.want) {
+			t.Errorf("build %s, tasks %q: the log says %s", c.build, c.tasks, text)
+		}
 	}
 }

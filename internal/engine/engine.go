@@ -68,6 +68,7 @@ type Config struct {
 	Grace     time.Duration // for bodies at shutdown
 	Exclusive bool
 	Replaces  bool
+	Tasks     []string // with a function of this process
 
 	PoisonLimit int           // strikes after which a run is stalled; negative: never
 	AloneFor    time.Duration // longest trial
@@ -207,7 +208,7 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	}
 	node := store.Node{
 		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID,
-		Workflows: e.code.Names(), Groups: e.groups(), Replaces: e.cfg.Replaces,
+		Workflows: e.code.Names(), Groups: e.groups(), Replaces: e.cfg.Replaces, Tasks: e.cfg.Tasks,
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node, stay)

@@ -468,6 +468,6 @@ func headOf(it *store.Item) store.Item {
 
 func cloneNode(n store.Node) store.Node {
 	n.Workflows, n.Groups, n.Requirements = slices.Clone(n.Workflows), slices.Clone(n.Groups), slices.Clone(n.Requirements)
-	n.Bodies = slices.Clone(n.Bodies)
+	n.Bodies, n.Tasks = slices.Clone(n.Bodies), slices.Clone(n.Tasks)
 	return n
 }

@@ -72,6 +72,7 @@ type about struct {
 	TTL       store.Delay `json:"ttl,omitempty"`
 	Needs     []need      `json:"needs,omitempty"`
 	Bodies    []body      `json:"bodies,omitempty"`
+	Tasks     []string    `json:"tasks,omitempty"`
 }
 
 type body struct {
@@ -103,7 +104,7 @@ func (r *reader) node(id, kept string) store.Node {
 	}
 	n := store.Node{
 		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups, TTL: a.TTL,
-		Draining: text[0] == 'd', SeenAt: store.Time(r.number(at)),
+		Draining: text[0] == 'd', Tasks: a.Tasks, SeenAt: store.Time(r.number(at)),
 	}
 	for _, b := range a.Bodies {
 		n.Bodies = append(n.Bodies, store.Body{RunID: b.Run, Workflow: b.Workflow, Location: b.Location, Attempt: b.Attempt,
@@ -123,7 +124,8 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	if err := n.Validate(); err != nil {
 		return 0, err
 	}
-	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL}
+	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL,
+		Tasks: n.Tasks}
 	for _, of := range n.Requirements {
 		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
 	}

@@ -19,6 +19,7 @@ type nodeAbout struct {
 	Needs  []store.Requirement
 	TTL    store.Delay
 	Bodies []store.Body `json:",omitempty"`
+	Tasks  []string     `json:",omitempty"`
 }
 
 // Register implements store.Store.
@@ -30,7 +31,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies})
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks})
 	if err != nil {
 		return 0, err
 	}

@@ -41,6 +41,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 				err = json.Unmarshal(r.ColumnRawText(5), &n.Workflows)
 			}
 			n.Groups, n.Requirements, n.TTL, n.Bodies = about.Groups, about.Needs, about.TTL, about.Bodies
+			n.Tasks = about.Tasks
 			d.Nodes = append(d.Nodes, n)
 			return err
 		})

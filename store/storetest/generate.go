@@ -142,6 +142,9 @@ func (g *generator) register() op {
 		n.Bodies = []store.Body{{RunID: "r", Workflow: pick(g, genWorkflows), Location: "a/b", Attempt: 1,
 			Since: g.w.spec.now.Now}}
 	}
+	if g.chance(5) {
+		n.Tasks = []string{"resize"}
+	}
 	n.Stopped, n.Draining = g.chance(6), g.chance(5)
 	if g.chance(20) {
 		n.Boot = ""

@@ -259,6 +259,7 @@ var law26 = []testCase{
 				{Shard: shardA, Workflow: "w"}},
 			Bodies: []store.Body{{RunID: "r 1", Workflow: "w", Location: "pay#2", Attempt: 2, Since: 5},
 				{RunID: "s", Attempt: 1}},
+			Tasks: []string{"resize"},
 		}
 		register := func(n store.Node) {
 			k.Helper()
@@ -289,7 +290,7 @@ var law26 = []testCase{
 		if d, err := k.s.Describe(k.ctx); err != nil || d.Nodes[0].SeenAt != seen {
 			k.Errorf("the mark counts as a heartbeat: %+v, %v", d.Nodes, err)
 		}
-		marked.PID, marked.Requirements, marked.Bodies = 4, nil, nil
+		marked.PID, marked.Requirements, marked.Bodies, marked.Tasks = 4, nil, nil, nil
 		beat := marked
 		beat.Draining = false
 		register(beat)
