@@ -33,6 +33,7 @@ type flatBatch struct {
 	seat     *seat                // of the store
 	posts    []post               // for other databases
 	held     map[store.RunNo]bool // runs whose update something unexamined holds back
+	names    runNames
 
 	params *values // room for the parameters
 }
@@ -73,6 +74,7 @@ func (f *flatBatch) empty() {
 		leases: emptied(f.leases), updates: emptied(f.updates), fresh: emptied(f.fresh), others: emptied(f.others),
 		bytes: emptied(f.bytes), seen: emptied(f.seen), consumed: emptied(f.consumed), starts: emptied(f.starts),
 		sends: emptied(f.sends), ids: f.ids, params: f.params, riders: f.riders.emptied(),
+		names: f.names,
 	}
 }
 

@@ -166,7 +166,7 @@ func (r *riders) orders(f *flatBatch) {
 		nos[t.Run] = true
 	}
 	for i := range f.sends {
-		if no := f.sends[i].RunNo; no != 0 {
+		if no := f.names.of(f.sends[i].Command); no != 0 {
 			if r.sends = nos[no]; r.sends {
 				return
 			}

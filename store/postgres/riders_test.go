@@ -52,6 +52,12 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 			t.Answers = []store.Consumption{{Item: items[0].No, Verdict: []byte("x")}}
 		}},
 		{name: "a start with tags", commands: []store.Command{tagged}},
+		{name: "an item of a turn before, by the run's ID", want: store.StillReady,
+			a: func(t *store.Turn) { t.Sends = []store.Command{message(b.ID, "m2")} },
+			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
+		{name: "another one, by the ID that is known now", want: store.StillReady,
+			a: func(t *store.Turn) { t.Sends = []store.Command{message(b.ID, "m3")} },
+			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
 		{name: "an item of a turn before", want: store.StillReady,
 			a: func(t *store.Turn) { t.Sends = []store.Command{{RunNo: b.No, Item: message("", "m").Item}} },
 			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
