@@ -50,7 +50,8 @@ func TestAStopTriesAgainToGiveLeasesBack(t *testing.T) {
 			s := &unwilling{Store: memory.New(memory.Slots(4))}
 			m := &Member{
 				Store: s, Node: store.Node{ID: "a", Boot: "a1", Groups: []string{store.DefaultGroup}}, Slots: 4,
-				TTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+				TTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second,
+				Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
 				Observe: func(time.Time, store.Time) {}, Now: func() store.Time { return store.TimeOf(time.Now()) },
 				Hints: func() <-chan struct{} { return nil }, Work: done{}, Last: func() int64 { return 0 },
 			}
