@@ -115,7 +115,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		if n.Kills > o.killed[at] && o.inARow[at] >= 0 {
 			o.killed[at]++
 			o.count("body killed its node")
-			if o.inARow[at]++; o.inARow[at] > patience {
+			if o.inARow[at]++; o.inARow[at] > patience*(1+o.operated(n.Run)) {
 				o.violated("14: %s of %s has killed its process %d times, and is not stalled", n.Op, n.Run, o.inARow[at])
 			}
 			return true
@@ -221,6 +221,17 @@ func (o *oracle) ahead() (by time.Duration) {
 // patience is how often a run may kill its process before it is stalled: twice with others, then
 // while it is looked for among them, and three times alone.
 const patience = 15
+
+// operated returns how often an operator has asked for something of a run. What lets it go on lets it
+// be counted anew how often it has killed its process.
+func (o *oracle) operated(run string) (n int) {
+	for _, a := range o.plan.Acts {
+		if a.Run == run && o.operator(a.Kind) && o.acts[a.No] != nil {
+			n++
+		}
+	}
+	return n
+}
 
 // deadly says whether processes die in this world of another cause than their runs.
 func (o *oracle) deadly() bool {
