@@ -85,7 +85,16 @@ func newMoveEnd(ctx context.Context, dsn string, opts []Option) (*moveEnd, error
 	}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := s.cfg.connect(ctx, pc.ConnConfig)
-	return &moveEnd{s, dsn, conn}, s.classify(ctx, "connect", err)
+	if err != nil {
+		return nil, s.classify(ctx, "connect", err)
+	}
+	// A copy takes as long as it takes, whatever the role has for others.
+	_, err = conn.Exec(ctx, "SET statement_timeout=0; SET lock_timeout=0; SET idle_in_transaction_session_timeout=0",
+		pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx)) // the error that counts is there
+	}
+	return &moveEnd{s, dsn, conn}, s.classify(ctx, "prepare the connection", err)
 }
 
 // named returns a name in the schema, and formerly one in the schema as it is called once it is fenced.
