@@ -40,6 +40,8 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
   idle        a process with nothing to do: processor, context switches
+  watched     throughput with nobody at the server, with a run and a list open, and with 1,000
+              followers: ratios, memory of a follower
   sleepers    -n runs in a long sleep: memory, starts, idle queries
   timers      -n runs that sleep 2 s: how late they go on
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
+	"github.com/stet-run/stet/store/storetest"
 )
 
 // BenchmarkCommit writes batches of so many turns with a completed step each, of runs
@@ -91,4 +92,12 @@ func BenchmarkSweep(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*runs)/b.Elapsed().Seconds(), "runs/s")
+}
+
+// BenchmarkLists asks for the lists and counts of the dashboard in a store of two sizes.
+func BenchmarkLists(b *testing.B) {
+	server := servers.NewPostgres(b)
+	n := takeAll(b, open(b, server.DSN()), "n")
+	l := storetest.Listing{Store: n.s, Node: n.node, Lease: n.leases[0]}
+	l.Bench(b)
 }

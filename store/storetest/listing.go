@@ -3,7 +3,10 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet/store"
 )
@@ -114,6 +117,67 @@ func (l *Listing) Ask(ctx context.Context, q Question) (err error) {
 		_, err = l.Store.List(ctx, q.Filter)
 	}
 	return err
+}
+
+// Bench measures each of the dashboard's lists and counts in the store with 1,000 runs and with
+// many, and reports the ratio: the mark of a list is 3 with 1,000,000, as STET_BENCH_RUNS=1000000
+// says. Default: 100,000. A page has as many runs as the small store has, at most 50, so that both
+// answers are of one size; counts go to 1,000 of each status, which the small store has not.
+func (l *Listing) Bench(b *testing.B) {
+	const few = 1000
+	many := 100_000
+	if text := os.Getenv("STET_BENCH_RUNS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= few {
+			b.Fatalf("STET_BENCH_RUNS: expected a number above %d, found %q", few, text)
+		}
+		many = n
+	}
+	questions := Questions()
+	for i := range questions {
+		f := &questions[i].Filter
+		if f.Limit = 50; f.Most > 0 {
+			f.Most = 1000
+		}
+	}
+	took := func(q Question) time.Duration { // the best of some: other work slows single ones down
+		best := time.Hour
+		for range 30 {
+			begun := time.Now()
+			if err := l.Ask(b.Context(), q); err != nil {
+				b.Fatal(err)
+			}
+			best = min(best, time.Since(begun))
+		}
+		return best
+	}
+	l.Fill(b, few)
+	before := make([]time.Duration, len(questions))
+	for i := range questions {
+		if questions[i].Filter.Most == 0 {
+			page, err := l.Store.List(b.Context(), questions[i].Filter)
+			if err != nil {
+				b.Fatal(err)
+			}
+			questions[i].Filter.Limit = max(len(page.Runs), 1)
+		}
+	}
+	for i, q := range questions {
+		before[i] = took(q)
+	}
+	l.Fill(b, many-few)
+	for i, q := range questions {
+		b.Run(q.Name, func(b *testing.B) {
+			best := took(q)
+			for b.Loop() {
+				if err := l.Ask(b.Context(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(best.Seconds()/before[i].Seconds(), "ratio")
+			b.ReportMetric(float64(many), "runs")
+		})
+	}
 }
 
 // Check asks questions of a store with few runs, and with many more, and compares what

@@ -96,6 +96,7 @@ var workloads = map[string]workload{
 	"permits":    {measurePermits, 1, 50, 100, 0},
 	"loop":       {measureLoop, 1, 0, 20_000, 0}, // the mark is for a million
 	"replay":     {measureReplay, 1, 3, replaySteps, 0},
+	"watched":    {measureWatched, 1, 1000, 10, 100},
 	"sleepers":   {measureSleepers, 1, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate
 	"idle":       {measureIdle, 1, 0, 0, 0},
 	"timers":     {measureTimers, 1, 1000, 0, 100},
