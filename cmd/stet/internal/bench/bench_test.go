@@ -66,6 +66,7 @@ var figuresOf = map[string][]string{
 	"broadcast":  {"started and waiting", "resumed and ended"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"idle":       {"store calls"},
+	"watched":    {"alone", "mounted", "open", "followed", "memory of a follower"},
 	"sleepers":   {"started", "started and asleep", "heap per run", "store calls when idle", "opening the store to owning it"},
 	"loop":       {"iterations", "steps of one run without a loop", "heap early", "heap at the end"},
 	"permits": {"steps, no permits", "steps, limit never reached", "share, limit never reached",
@@ -99,10 +100,10 @@ func TestEachWorkload(t *testing.T) {
 	}
 }
 
-// inBubble calls test under virtual time, if the workload needs no other process.
+// inBubble calls test under virtual time, if the workload needs no other process and no socket.
 func inBubble(t *testing.T, workload string, test func(*testing.T)) {
 	t.Helper()
-	if workload == "replay" || workload == "foreign" {
+	if workload == "replay" || workload == "foreign" || workload == "watched" {
 		test(t)
 		return
 	}

@@ -18,10 +18,8 @@ import (
 	"github.com/stet-run/stet/server/access"
 )
 
-const (
-	watchFollowers = 1000
-	watchRounds    = 5
-)
+// watchFollowers follow a run, or ten for each run of a smaller measurement than one of a hundred.
+const watchFollowers = 1000
 
 // measureWatched measures what it costs an engine to be looked at: the same runs with nobody at
 // the server, with a person who has a run and a list open, and with a thousand followers. The
@@ -44,14 +42,18 @@ func measureWatched(ctx context.Context, cfg *Config, r *Report) error {
 		if err != nil {
 			return err
 		}
+		followers, rounds := watchFollowers, 5
+		if cfg.Runs < followers/10 {
+			followers, rounds = 10*cfg.Runs, 1
+		}
 		looks := []look{
 			{name: "alone"}, {name: "mounted", mounted: true},
 			{name: "open", mounted: true, follow: []string{"run=" + url.QueryEscape(run.ID()), "runs="}},
-			{name: "followed", mounted: true, follow: slices.Repeat([]string{"run=" + url.QueryEscape(run.ID())}, watchFollowers)},
+			{name: "followed", mounted: true, follow: slices.Repeat([]string{"run=" + url.QueryEscape(run.ID())}, followers)},
 		}
 		best := make([]float64, len(looks))
 		var each float64 // bytes per follower
-		for round := range watchRounds {
+		for round := range rounds {
 			for turn := range looks {
 				i := (round + turn) % len(looks) // none is always measured after the same other one
 				rate, size, err := looks[i].measure(ctx, cfg, s, w)
@@ -65,7 +67,7 @@ func measureWatched(ctx context.Context, cfg *Config, r *Report) error {
 			}
 		}
 		out := r.section("watched", "%d runs x %d steps, %d at a time, %d followers", cfg.Runs, cfg.Steps, cfg.Concurrency,
-			watchFollowers)
+			followers)
 		for i, l := range looks {
 			out.figure(l.name, best[i], "runs/s")
 		}
