@@ -329,7 +329,8 @@ func (d *database) open(ctx context.Context) (*Store, error) {
 	case err != nil:
 		return nil, err
 	case d.id != "" && id != d.id:
-		return nil, fmt.Errorf("%w: expected the database with the ID %s of the store, found %q", store.ErrUnavailable, d.id, id)
+		return nil, fmt.Errorf("%w: expected the database with the ID %s of the store, found %q", store.ErrUnavailable,
+			d.id, id)
 	case d.store != nil && dsn == d.dsn:
 		d.store.missing.Store(false) // another table was missing
 		return d.store, nil
