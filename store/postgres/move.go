@@ -482,8 +482,11 @@ func (m *mover) copyTable(table string) error {
 		last, err := m.text(m.from,
 			`SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence($1, $2)::regclass), 0)::text`,
 			m.from.formerly(table), column)
-		if err != nil || last == "0" {
+		if err != nil {
 			return err
+		}
+		if last == "0" {
+			continue // it has given no number
 		}
 		if err := m.exec(m.to, "SELECT setval(pg_get_serial_sequence($1, $2), $3::text::bigint)", m.to.named(table), column,
 			last); err != nil {
