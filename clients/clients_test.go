@@ -303,8 +303,8 @@ func TestTypeScriptWorker(t *testing.T) {
 	workersSurvive(t, dir, node, "main.mjs")
 }
 
-// workersSurvive runs many tasks by several workers, which are killed, over a server that loses requests and answers, and
-// whose node is killed twice.
+// workersSurvive runs many tasks by several workers, which are killed, over a server that loses requests and answers,
+// and whose node is killed twice.
 func workersSurvive(t *testing.T, dir, program, main string) {
 	n := soak.Cases(t, 200)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -31,8 +31,8 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(dismissed{})
-	case known && !a.ends.Status.Terminal() && run.Damage == "" && !a.isFirst(run) && (x.member == nil || run.Build <= x.build()) &&
-		verbs.ReplaysBefore(s) && permit.Has(run, s.Items):
+	case known && !a.ends.Status.Terminal() && run.Damage == "" && !a.isFirst(run) &&
+		(x.member == nil || run.Build <= x.build()) && verbs.ReplaysBefore(s) && permit.Has(run, s.Items):
 		a.decidable.Store(s)
 		x.execute(a, s)
 	case a.ends.Status.Terminal(), verbs.NeedsNoCode(s, a.isFirst(run)):

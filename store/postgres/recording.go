@@ -93,7 +93,7 @@ func (s *Store) recordTx(ctx context.Context, q querier, r *store.Recording,
 	case runs == 0:
 		return store.Refused, nil, rollback()
 	case entries == 0:
-		former, err := s.former(q, r)
+		former, err := formerEntry(q, r)
 		if err != nil {
 			return fail(err)
 		}
@@ -118,8 +118,8 @@ func hasEnded(err error) bool {
 	return errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, sql.ErrTxDone)
 }
 
-// former reads the entry that stands at the location.
-func (s *Store) former(q querier, r *store.Recording) (store.Entry, error) {
+// formerEntry reads the entry that stands at the location.
+func formerEntry(q querier, r *store.Recording) (store.Entry, error) {
 	var e store.Entry
 	found, err := q.row("SELECT "+entryValue+" FROM stet.entries e WHERE e.run_no=$1 AND e.incarnation=$2 AND e.loc=$3",
 		[]any{r.Run, r.Incarnation, []byte(r.Entry.Loc)}, entryDest(&e)...)
