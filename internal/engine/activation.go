@@ -326,7 +326,8 @@ func (a *activation) leave(rest []event) {
 		case *runClaimed:
 			claimed, news = claimed || ev.New, true
 		case claimUncertain:
-			claimed = true
+			a.dispatcher().unsure.Store(true)
+			news = true
 		case *itemArrived:
 			news = true
 		}

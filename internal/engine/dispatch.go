@@ -18,9 +18,8 @@ import (
 // other nodes: each claim in a row that finds nothing makes the rest longer.
 const longestRest = 8 * time.Millisecond
 
-// lagging is how far the store's time may be behind our bound before that counts as a clock
-// that was set back. Until it has caught up, a run that is due by our bound is not due to
-// the store.
+// lagging is how far the store's time may be behind our bound before that counts as a clock that was set back.
+// Until it has caught up, a run that is due by our bound is not due to the store.
 const lagging = 50 * time.Millisecond
 
 // dispatcher claims what is ready in one lane: on a hint, when a wake time has come, and once per poll
@@ -32,8 +31,7 @@ type dispatcher struct {
 	wake   chan struct{} // capacity 1: a hint to claim
 	asked  atomic.Int64  // claims that were asked for
 	claims idle.Claims
-
-	outcomeUnknown bool // a claim has failed since reloadClaimed; of the dispatcher's goroutine
+	unsure atomic.Bool // since reloadClaimed a claim has failed, or what one may have claimed has left memory
 
 	mu         sync.Mutex
 	nextWake   store.Time         // earliest known wake time of a suspended run; 0: none known
@@ -181,8 +179,8 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	d.activate(in, &claims, number, asOf, begun)
 	x.recovery.Claimed(x.held, in, &claims)
-	if d.outcomeUnknown {
-		d.outcomeUnknown = !x.reloadClaimed(d, in)
+	if d.unsure.Swap(false) && !x.reloadClaimed(d, in) {
+		d.unsure.Store(true)
 	}
 	late := d.learn(&req, &claims)
 	if claims.More {
@@ -237,7 +235,7 @@ func (d *dispatcher) failed(err error, waiting readers) {
 	case errors.Is(err, store.ErrClosed):
 		d.x.StoreClosed(err)
 	case d.x.held.Err() == nil:
-		d.outcomeUnknown = true
+		d.unsure.Store(true)
 		d.x.log().Error("claiming; trying again", "error", err)
 		time.AfterFunc(d.x.e.cfg.Poll/4, d.claimSoon)
 	}

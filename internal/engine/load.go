@@ -109,9 +109,8 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 	}()
 }
 
-// reloadClaimed loads the runs that may have been claimed by a claim whose answer was
-// lost: they are claimed, and no activation has them. A claim has been answered since. It
-// reports false if they could not be read.
+// reloadClaimed loads the runs that may have been claimed by a claim whose answer was lost: they are claimed, and no
+// activation has them. A claim has been answered since. It reports false if that is to be repeated.
 func (x *executor) reloadClaimed(d *dispatcher, in *ownership.Shards) bool {
 	active := map[store.RunNo]*activation{}
 	for _, a := range x.memory.All() {
@@ -126,14 +125,16 @@ func (x *executor) reloadClaimed(d *dispatcher, in *ownership.Shards) bool {
 		return false
 	}
 	x.committer.All[d.lane].Settle(x.held) // the answers to commands that have claimed runs may be on their way
+	all := true
 	for no, h := range claimed {
-		if a := active[no]; a != nil && a.post(claimUncertain{}) { // otherwise it has left since
+		if a := active[no]; a != nil {
+			all = a.post(claimUncertain{}) && all // one that has left since is looked for again
 		} else if x.memory.Find(no) == nil {
 			x.log().Warn("a claimed run is taken into memory: the answer to its claim was lost", "run_no", no)
 			x.take(h, no)
 		}
 	}
-	return true
+	return all
 }
 
 // unreadable is how long a run rests whose values cannot be read.
