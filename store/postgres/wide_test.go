@@ -175,8 +175,8 @@ func TestWideContract(t *testing.T) {
 	}
 }
 
-// TestWideEngine puts the engine on a store over three databases through what users rely on; under STET_SOAK on one over
-// two as well.
+// TestWideEngine puts the engine on a store over three databases through what users rely on; under STET_SOAK on one
+// over two as well.
 func TestWideEngine(t *testing.T) {
 	t.Parallel()
 	sizes := []int{3}
