@@ -53,8 +53,8 @@ func newCompiled(c compiled, source string) *compiled {
 // it names much that it does not use.
 func written(source string) string {
 	source, _, _ = strings.Cut(source, "//# sourceMappingURL=")
-	rest, bundled := strings.CutPrefix(source, "\"use strict\";\n")
-	if rest, bundled = strings.CutPrefix(rest, "var __script = (() => {\n"); !bundled {
+	rest, bundled := strings.CutPrefix(strings.TrimPrefix(source, "\"use strict\";\n"), "var __script = (() => {\n")
+	if !bundled {
 		return source
 	}
 	for {

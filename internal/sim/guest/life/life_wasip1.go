@@ -1,5 +1,3 @@
-// Package life begins the life of a machine. Until then its program has initialised itself, once for
-// all machines: they are alike but for what life gives them.
 package life
 
 import (
@@ -17,8 +15,8 @@ var is func() error
 // Is says what a machine does in its life. To be called by an init function.
 func Is(do func() error) { is = do }
 
-// begin is called by the world.
-func begin() {
+//go:wasmexport life
+func life() {
 	os.Args = link.Arguments()
 	differ()
 	if err := is(); err != nil {

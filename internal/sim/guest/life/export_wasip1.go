@@ -1,4 +1,0 @@
-package life
-
-//go:wasmexport life
-func life() { begin() }
