@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	servers.Parallel()
 	os.Exit(m.Run())
 }
 
