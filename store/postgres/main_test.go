@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
@@ -35,7 +34,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	servers.Parallel()
 	os.Exit(m.Run())
 }
 
