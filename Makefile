@@ -37,7 +37,7 @@ services: servers ## start a Postgres and a Redis server for local work, until a
 .PHONY: test
 test: servers ## what a change must pass at once: vet and all tests of all modules, with a third of the random cases
 	go vet $(MODULES)
-	$(GOTEST) -p $(PACKAGES) -timeout 15m $(SLOWEST_FIRST)
+	$(GOTEST) -p $(PACKAGES) -timeout 20m $(SLOWEST_FIRST)
 	GOWORK=off go -C tools test ./...
 
 .PHONY: check

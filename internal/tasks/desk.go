@@ -350,7 +350,7 @@ func (d *Desk) watch(ctx context.Context) {
 func (d *Desk) watchAll(ctx context.Context) {
 	var followers sync.WaitGroup
 	defer followers.Wait()
-	poll := time.NewTicker(d.cfg.Poll)
+	poll := time.NewTicker(min(d.cfg.Poll, slice)) // a queue that is made meanwhile gives no hint
 	defer poll.Stop()
 	followed := map[store.RunNo]bool{}
 	for {

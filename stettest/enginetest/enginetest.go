@@ -248,7 +248,7 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 // repeated are the steps of the scenarios that are executed several times undisturbed: they
 // are retried, or their run continues as new.
 var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve", "-scripted bound",
-	"-audited look"}
+	"-audited pause", "-audited schedule", "-audited look"}
 
 // features runs each scenario undisturbed, ten times each, all at once.
 func features(t *testing.T, open Open) {
