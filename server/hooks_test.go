@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -150,57 +151,55 @@ func TestHookSends(t *testing.T) {
 
 // TestHookPublishes: an event has the settings of the topic, and is published once.
 func TestHookPublishes(t *testing.T) {
-	w := newWorld(t, true)
-	jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: time.Hour}
-	if _, err := jobs.Publish(t.Context(), w.engine, "first"); err != nil {
-		t.Fatal(err)
-	}
-	settled := func(events int64) {
-		t.Helper()
-		for { // the writer of the topic counts
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, true)
+		jobs := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: time.Hour}
+		if _, err := jobs.Publish(t.Context(), w.engine, "first"); err != nil {
+			t.Fatal(err)
+		}
+		settled := func(events int64) {
+			t.Helper()
+			synctest.Wait() // the writer of the topic counts
 			info, err := w.engine.Topics().Info(t.Context(), "jobs")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info.Accepted < events {
-				time.Sleep(time.Millisecond)
-				continue
+			if info.Mode != stet.Consumed || info.Expiry != time.Hour || info.Accepted != events {
+				t.Fatalf("expected %d events, found the topic %+v", events, info)
 			}
-			if info.Mode != stet.Consumed || info.Expiry != time.Hour || info.Accepted > events {
-				t.Fatalf("the topic: %+v", info)
-			}
-			return
 		}
-	}
-	settled(1)
-	w.hook("payments", api.SetHook{Scheme: "stripe", Publish: "jobs", Value: "/type"})
-	body := `{"id": "evt_1", "type": "invoice.paid", "pending_webhooks": 2}`
-	w.calls(202, false, "payments", body, byStripe(hookSecret, body, time.Now())...)
-	w.calls(401, false, "payments", body, byStripe(hookSecret, body, time.Now().Add(-time.Hour))...)
-	body = `{"id": "evt_1", "type": "invoice.paid", "pending_webhooks": 1}` // the sender's repeat
-	w.calls(200, true, "payments", body, byStripe(hookSecret, body, time.Now())...)
-	settled(2)
+		settled(1)
+		w.hook("payments", api.SetHook{Scheme: "stripe", Publish: "jobs", Value: "/type"})
+		body := `{"id": "evt_1", "type": "invoice.paid", "pending_webhooks": 2}`
+		w.calls(202, false, "payments", body, byStripe(hookSecret, body, time.Now())...)
+		w.calls(401, false, "payments", body, byStripe(hookSecret, body, time.Now().Add(-time.Hour))...)
+		body = `{"id": "evt_1", "type": "invoice.paid", "pending_webhooks": 1}` // the sender's repeat
+		w.calls(200, true, "payments", body, byStripe(hookSecret, body, time.Now())...)
+		settled(2)
+	})
 }
 
 // TestHookResolves: the token in the body leads to the promise, and nothing else is assigned.
 func TestHookResolves(t *testing.T) {
-	w := newWorld(t, true)
-	if _, err := asks.Start(t.Context(), w.engine, 0, stet.ID("a-1")); err != nil {
-		t.Fatal(err)
-	}
-	token := w.tokenOf("a-1")
-	w.hook("answers", api.SetHook{Scheme: "hmac", Header: "X-Answer", Resolve: true, Target: "/token", Value: "/answer"})
-	call := func(want int, again bool, body string) {
-		t.Helper()
-		w.calls(want, again, "answers", body, "X-Answer",
-			"sha256="+base64.StdEncoding.EncodeToString(signatureOf(hookSecret, body)))
-	}
-	call(404, false, `{"token": "p1.forged", "answer": 1}`)
-	call(202, false, `{"token": "`+token+`", "answer": 42}`)
-	call(200, true, `{"token": "`+token+`", "answer": 42}`)
-	if got := w.output("a-1"); got != "42" {
-		t.Errorf("the answer is %s", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, true)
+		if _, err := asks.Start(t.Context(), w.engine, 0, stet.ID("a-1")); err != nil {
+			t.Fatal(err)
+		}
+		token := w.tokenOf("a-1")
+		w.hook("answers", api.SetHook{Scheme: "hmac", Header: "X-Answer", Resolve: true, Target: "/token", Value: "/answer"})
+		call := func(want int, again bool, body string) {
+			t.Helper()
+			w.calls(want, again, "answers", body, "X-Answer",
+				"sha256="+base64.StdEncoding.EncodeToString(signatureOf(hookSecret, body)))
+		}
+		call(404, false, `{"token": "p1.forged", "answer": 1}`)
+		call(202, false, `{"token": "`+token+`", "answer": 42}`)
+		call(200, true, `{"token": "`+token+`", "answer": 42}`)
+		if got := w.output("a-1"); got != "42" {
+			t.Errorf("the answer is %s", got)
+		}
+	})
 }
 
 // asks waits for a promise.
@@ -212,19 +211,16 @@ var asks = stet.Define("asks", func(ctx stet.Context, _ int) (int, error) {
 	return p.Await(ctx)
 })
 
-// tokenOf waits for the token of a run's promise.
+// tokenOf returns the token of a run's promise, in a bubble of synctest: it waits until the run
+// awaits it.
 func (w *world) tokenOf(id string) string {
 	w.t.Helper()
-	for {
-		found, err := w.engine.Runs().Promises(w.t.Context(), id)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if len(found) == 1 {
-			return found[0].Token
-		}
-		time.Sleep(time.Millisecond)
+	synctest.Wait()
+	found, err := w.engine.Runs().Promises(w.t.Context(), id)
+	if err != nil || len(found) != 1 {
+		w.t.Fatalf("expected one promise, found %+v, %v", found, err)
 	}
+	return found[0].Token
 }
 
 // TestHookIsRefused (T12, T13): without a good signature nothing is done, whatever else a caller

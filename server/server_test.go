@@ -91,6 +91,8 @@ var identities = map[string]*access.Identity{
 	"admin":    {Name: "ada", Role: access.Administrator},
 	"worker":   {Name: "w", Role: access.Worker, Named: []string{"task:resize", "task:media-*"}},
 	"limited":  {Name: "lina", Role: access.Administrator, Workflows: []string{"order"}, Named: []string{"topic:jobs"}},
+	"named": {Name: "nora", Role: access.Administrator, Workflows: []string{"order"},
+		Named: []string{"topic:jobs", "queue:jobs", "schedule:nightly", "schedule:daily"}},
 }
 
 // byName knows the credentials "Bearer NAME".
@@ -108,7 +110,12 @@ func byName(r *http.Request) (*access.Identity, error) {
 // newWorld returns a world on a store in memory. Its engine executes if run is true.
 func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	t.Helper()
-	s := memory.New()
+	return newWorldOn(t, memory.New(), run, change...)
+}
+
+// newWorldOn returns a world on a store, which it closes.
+func newWorldOn(t *testing.T, s store.Store, run bool, change ...func(*server.Options)) *world {
+	t.Helper()
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
 		Store: s, Logger: quiet(),
