@@ -104,6 +104,8 @@ func ExampleTasks() {
 	task = lease()
 	held, err := tasks.Heartbeat(ctx, time.Minute, stet.TaskBeat{Lease: task.Lease, Detail: json.RawMessage(`"page 7"`)})
 	fmt.Println(held[0].State, err)
+	err = tasks.Append(ctx, task.Lease, 1, stet.TaskItem{Stream: "log", Value: json.RawMessage(`"page 7"`)})
+	fmt.Println(err)
 	all, err := tasks.List(ctx, stet.DefaultTaskQueue, 10)
 	fmt.Println(all[0].Name, all[0].State, "by", all[0].Worker, err)
 	retry, err := tasks.Fail(ctx, task.Lease, stet.TaskFailure{Message: "no memory", Code: "memory"})
@@ -113,11 +115,15 @@ func ExampleTasks() {
 	fmt.Printf("attempt %d, the former one was at %s\n", task.Attempt, task.Detail)
 	fmt.Println(tasks.Complete(ctx, task.Lease, json.RawMessage(`"b"`)))
 	fmt.Println(run.Wait(ctx))
+	log, err := stet.Stream[string]("log").Items(ctx, engine, run.ID(), 0, 0)
+	fmt.Println(log[0].Value, "by attempt", log[0].Attempt, "of", log[0].Location, err)
 	// Output:
 	// held <nil>
+	// <nil>
 	// convert leased by w <nil>
 	// true <nil>
 	// attempt 2, the former one was at "page 7"
 	// <nil>
 	// b <nil>
+	// page 7 by attempt 1 of convert <nil>
 }

@@ -315,6 +315,75 @@ func standings(leases []string) func([]tasks.Standing, error) ([]LeaseStanding, 
 	}
 }
 
+// TaskItem is an item that a worker adds to a stream of the run whose task it has.
+type TaskItem struct {
+	Stream string
+	Value  json.RawMessage // nil: no value
+	Keep   Keep            // as of Stream.Emit
+}
+
+// maxTaskItems bounds the items of one request.
+const maxTaskItems = 1000
+
+// Append adds items to streams of the run whose task a lease is, as Stream.Emit does in Go: up to
+// 1,000, in their order, with the location of the step and its attempt. They are durable when Append
+// returns, in the streams soon after, and before the step ends. What former leases have added stays,
+// and a mark (StreamItem.Again) stands before the first item that a later one adds.
+//
+// number is of the request in its lease: 1, 2, and so on. A repeat with the same number adds
+// nothing and has the same answer, for 24 hours and from every process; so a worker repeats until it
+// has the answer before it sends the next one. Errors: ErrLeaseGone, ErrLeaseCancelled, ErrInvalid,
+// ErrTooLarge for items that together exceed Config.MaxValue, ErrInboxFull while the run does not
+// take what was sent, and as for Lease.
+func (t Tasks) Append(ctx context.Context, lease string, number int64, items ...TaskItem) error {
+	e := t.engine
+	data, err := encodeItems(items)
+	switch {
+	case err != nil:
+		return fmt.Errorf("items of a task: %w", err)
+	case number < 1:
+		return fmt.Errorf("items of a task: expected a number of the request of 1 or more, found %d: %w", number, ErrInvalid)
+	}
+	if err := e.checkSize("items of a task", data); err != nil {
+		return err
+	}
+	it := (&permit.Append{Number: number, Items: data}).Add("", "", "", "", 0).Item // of its kind and size
+	if runID := e.desk.RunOf(lease); runID != "" {
+		if err := admit(ctx, e, runID, it); err != nil {
+			return fmt.Errorf("items of a task: %w", err)
+		}
+	}
+	got, err := e.desk.Append(ctx, lease, number, data)
+	if err := standingError("items of a task", got.Standing, err); err != nil {
+		return err
+	}
+	e.inboxes.Sent(got.RunID, 0, it)
+	return nil
+}
+
+// encodeItems returns the stored form of items. The error wraps ErrInvalid.
+func encodeItems(items []TaskItem) ([]byte, error) {
+	if n := len(items); n == 0 || n > maxTaskItems {
+		return nil, fmt.Errorf("expected 1 to %d, found %d: %w", maxTaskItems, n, ErrInvalid)
+	}
+	out := make([]permit.Item, len(items))
+	for i, it := range items {
+		if err := checkName("stream", it.Stream); err != nil {
+			return nil, err
+		}
+		keep, err := keepOf([]AppendOption{it.Keep})
+		if err != nil {
+			return nil, err
+		}
+		value, err := toJSONFormat("item of stream "+it.Stream, it.Value)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = permit.Item{Stream: it.Stream, Value: value, Keep: keep}
+	}
+	return permit.EncodeItems(out), nil
+}
+
 // Complete ends the attempt of a lease with its result, as JSON; nil is no value. It is durable
 // when Complete returns, and a repeat has the same answer for 24 hours, from every process.
 // Errors: ErrLeaseGone, ErrLeaseCancelled, ErrInvalid, ErrTooLarge above Config.MaxValue, and as
@@ -360,19 +429,28 @@ func (t Tasks) Fail(ctx context.Context, lease string, f TaskFailure) (retry boo
 
 func (t Tasks) end(ctx context.Context, lease string, e permit.End) (retry bool, err error) {
 	ended, err := t.engine.desk.End(ctx, lease, e)
-	switch {
-	case errors.Is(err, tasks.ErrNoLease):
-		return false, fmt.Errorf("%w: %w", err, ErrLeaseGone)
-	case err != nil:
-		return false, fmt.Errorf("end of a task: %w", err)
-	case ended.Standing == permit.LeaseCancelled:
-		return false, fmt.Errorf("end of a task: %w", ErrLeaseCancelled)
-	case ended.Standing != permit.LeaseHeld:
-		return false, fmt.Errorf("end of a task: %w", ErrLeaseGone)
-	case ended.Failed != (e.Failure != nil):
+	if err := standingError("end of a task", ended.Standing, err); err != nil {
+		return false, err
+	}
+	if ended.Failed != (e.Failure != nil) {
 		return false, fmt.Errorf("end of a task: it was ended otherwise before: %w", ErrLeaseGone)
 	}
 	return ended.Retry, nil
+}
+
+// standingError returns the error of a request with a lease that stands so; nil: it is held.
+func standingError(what string, standing byte, err error) error {
+	switch {
+	case errors.Is(err, tasks.ErrNoLease):
+		return fmt.Errorf("%w: %w", err, ErrLeaseGone)
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case standing == permit.LeaseCancelled:
+		return fmt.Errorf("%s: %w", what, ErrLeaseCancelled)
+	case standing != permit.LeaseHeld:
+		return fmt.Errorf("%s: %w", what, ErrLeaseGone)
+	}
+	return nil
 }
 
 // TaskState is where an attempt of a task stands.

@@ -90,6 +90,25 @@ func TaskStatesOf(all []stet.LeaseStanding, now time.Time) *TaskStates {
 	return out
 }
 
+// AppendItems adds items to streams of the run whose task a lease is.
+type AppendItems struct {
+	Lease  string     `json:"lease"`
+	Number int64      `json:"number"` // of the request in its lease, from 1; a repeat with the same one adds nothing
+	Items  []TaskItem `json:"items"`  // 1 to 1000
+}
+
+// TaskItem is an item for a stream.
+type TaskItem struct {
+	Stream string          `json:"stream"`
+	Value  json.RawMessage `json:"value,omitempty"`
+	Keep   int64           `json:"keep,omitempty"` // how many of the newest items the stream keeps; default: all
+}
+
+// AppendedItems is the answer to AppendItems.
+type AppendedItems struct {
+	Appended bool `json:"appended"`
+}
+
 // CompleteTask ends a task with its result.
 type CompleteTask struct {
 	Lease  string          `json:"lease"`

@@ -30,7 +30,8 @@ import (
 	"github.com/stet-run/stet/store/sqlite"
 )
 
-// pythonMain doubles numbers. It fails the first attempt at some, notes where it stands, and its clock jumps.
+// pythonMain doubles numbers. It adds five items to a stream of the run, in two requests, fails the first
+// attempt at some, notes where it stands, and its clock jumps.
 const pythonMain = `
 import random, sys, time
 real = time.time
@@ -44,6 +45,10 @@ def say(line):  # in one write: bodies are threads
 def job(task):
     say(f"body {task.input} {task.attempt}")
     task.heartbeat({"at": task.input})
+    for i in range(5):
+        task.append("said", [task.lease, i])
+        if i == 2:
+            task.flush()
     if task.input % 10 == 3 and task.attempt == 1:
         raise Failed("not yet", code="early", retry_after=0.01)
     if task.input % 10 == 7 and task.attempt == 1:
@@ -65,6 +70,10 @@ Date.now = () => now() + (Math.random() - 0.5) * 1e9;
 async function job(task) {
   console.log("body", task.input, task.attempt);
   task.heartbeat({ at: task.input });
+  for (let i = 0; i < 5; i++) {
+    task.append("said", [task.lease, i]);
+    if (i == 2) await new Promise((done) => setTimeout(done, 110)); // until they are sent
+  }
   if (task.input % 10 === 3 && task.attempt === 1) throw new Failed("not yet", { code: "early", retryAfterMs: 10 });
   if (task.input % 10 === 7 && task.attempt === 1) throw new Error("seven");
   if (task.input === -1) {
@@ -366,6 +375,7 @@ func workersSurvive(t *testing.T, dir, program, main string) {
 		if err != nil || got != 2*i {
 			t.Errorf("run %d: %d, %v", i, got, err)
 		}
+		saidAll(t, ctx, engine, fmt.Sprint("r-", i))
 	}
 	planned := n
 	for i := range n {
@@ -392,6 +402,32 @@ func workersSurvive(t *testing.T, dir, program, main string) {
 		t.Fatal(err)
 	}
 	out.until(t, ctx, "the cancel", out.has("was cancelled"))
+}
+
+var said = stet.Stream[[]any]("said")
+
+// saidAll looks that the items of each body are in order, each once, behind a mark but for the first
+// body's; and that the last body has added all.
+func saidAll(t *testing.T, ctx context.Context, e *stet.Engine, runID string) {
+	t.Helper()
+	items, err := said.Items(ctx, e, runID, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, lease := 0, any("")
+	for _, it := range items {
+		if it.Again {
+			next = 0
+			continue
+		}
+		if it.Value[1] != float64(next) || next > 0 && it.Value[0] != lease {
+			t.Fatalf("run %s: item %d is %v, behind %d of %v", runID, it.Position, it.Value, next, lease)
+		}
+		next, lease = next+1, it.Value[0]
+	}
+	if next != 5 {
+		t.Errorf("run %s: the last body has added %d items", runID, next)
+	}
 }
 
 // The clients stay what a person reads in a few minutes.

@@ -53,7 +53,22 @@ func TestTasksByHTTP(t *testing.T) {
 	if len(list.Tasks) != 1 || list.Tasks[0].State != "leased" || list.Tasks[0].Worker != "w1" {
 		t.Errorf("listed %+v", list)
 	}
+	for range 2 { // the answer is lost, and repeated
+		var appended api.AppendedItems
+		w.ask("worker", "POST", "tasks/append", `{"lease":"`+task.Lease+`","number":1,"later":1,
+			"items":[{"stream":"log","value":"begun"},{"stream":"log","value":{"page":1},"keep":10}]}`, 200, &appended)
+		if !appended.Appended {
+			t.Errorf("appended: %+v", appended)
+		}
+	}
+	w.refused("worker", "POST", "tasks/append", api.AppendItems{Lease: task.Lease, Number: 2}, "invalid")
+	w.refused("viewer", "POST", "tasks/append", api.AppendItems{Lease: task.Lease, Number: 2}, "forbidden")
+	w.refused("operator", "POST", "tasks/append", api.AppendItems{Lease: task.Lease, Number: 2}, "forbidden")
 	w.ask("worker", "POST", "tasks/release", api.ReleaseTasks{Leases: []string{task.Lease}}, 200, &states)
+	late := api.AppendItems{Lease: task.Lease, Number: 2, Items: []api.TaskItem{{Stream: "log"}}}
+	w.refused("worker", "POST", "tasks/append", late, "gone")
+	late.Lease = "forged"
+	w.refused("worker", "POST", "tasks/append", late, "gone")
 	task = lease()
 	no := false
 	var failed api.FailedTask
@@ -76,6 +91,11 @@ func TestTasksByHTTP(t *testing.T) {
 	if n, err := run.Wait(t.Context()); n != 42 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
+	log, err := stet.Stream[json.RawMessage]("log").Items(t.Context(), w.engine, "r", 0, 10)
+	if err != nil || len(log) != 2 || string(log[0].Value) != `"begun"` || string(log[1].Value) != `{"page":1}` ||
+		log[1].Location != "resize" || log[1].Attempt != 1 {
+		t.Errorf("the stream has %+v, %v", log, err)
+	}
 	w.refused("worker", "POST", "tasks/complete", api.CompleteTask{Lease: former.Lease}, "gone")
 	w.refused("worker", "POST", "tasks/complete", api.CompleteTask{Lease: "forged"}, "gone")
 	w.refused("worker", "POST", "tasks/fail",
@@ -89,6 +109,8 @@ func TestTasksByHTTP(t *testing.T) {
 	if _, err := r.Cancel(t.Context(), stet.Act{}); err != nil {
 		t.Fatal(err)
 	}
+	late.Lease = task.Lease
+	w.refused("worker", "POST", "tasks/append", late, "cancelled")
 	w.refused("worker", "POST", "tasks/complete", api.CompleteTask{Lease: task.Lease}, "cancelled")
 	w.refused("worker", "POST", "tasks/lease", `{"names":[]}`, "invalid")
 	w.refused("worker", "POST", "tasks/lease", `{"names":["resize"],"wait_ms":60001}`, "invalid")

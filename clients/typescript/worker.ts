@@ -1,5 +1,4 @@
 // A worker of stet's tasks, with fetch and nothing else. Copy it, or read how one is written.
-//
 //     const worker = new Worker(url, token, { resize: async (task) => ({ width: 128 }) }, { room: 4 });
 //     await worker.run(); // until stop() is called
 export type Fields = {
@@ -11,9 +10,10 @@ export type Task = Fields & {
   signal: AbortSignal;
   /** Notes where the work stands, for whoever has to do it again. Leases are renewed without it. */
   heartbeat(detail: unknown): void;
+  /** Adds an item to a stream of the run, within 0.1 s. Await it: it waits while others are on their way. */
+  append(stream: string, value: unknown, keep?: number): Promise<void>;
 };
 export type Options = { room?: number; name?: string; leaseMs?: number; waitMs?: number };
-
 /** Says more of a failure: its code, whether another attempt may follow, and the least delay before it. */
 export class Failed extends Error {
   code: string; retryable: boolean; retryAfterMs: number;
@@ -24,30 +24,26 @@ export class Failed extends Error {
 }
 /** The server has refused a request, and will again. */
 export class Refused extends Error {}
-
 type Held = { abort: AbortController; noted?: unknown; done: Promise<void> };
 const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-
 export class Worker {
   private base: string; private token: string; private functions: Record<string, (task: Task) => unknown>;
   private room: number; private name: string; private leaseMs: number; private waitMs: number;
   private held = new Map<string, Held>(); private stopped = false;
-
   constructor(url: string, token: string, functions: Record<string, (task: Task) => unknown>, o: Options = {}) {
-    this.base = url.replace(/\/$/, "") + "/api/v1/tasks/";
-    this.token = token; this.functions = functions;
-    this.room = o.room ?? 4; this.name = o.name ?? "worker-" + crypto.randomUUID().slice(0, 8);
+    this.base = url.replace(/\/$/, "") + "/api/v1/tasks/"; this.token = token; this.functions = functions;
+    this.room = Math.min(o.room ?? 4, 100); this.name = o.name ?? "worker-" + crypto.randomUUID().slice(0, 8);
     this.leaseMs = o.leaseMs ?? 30_000; this.waitMs = o.waitMs ?? 20_000;
   }
-
   stop() { this.stopped = true; }
   /** Executes tasks until stop() is called. What has not ended after the grace is given back. */
   async run(graceMs = 10_000): Promise<void> {
     const beats = setInterval(() => this.beat().catch((e) => console.error("stet: heartbeat:", e)), this.leaseMs / 3);
+    const ended = () => [...this.held.values()].map((h) => h.done);
     try {
       while (!this.stopped) {
         if (this.held.size >= this.room) {
-          await Promise.race([sleep(1000), ...[...this.held.values()].map((h) => h.done)]);
+          await Promise.race([sleep(1000), ...ended()]);
           continue;
         }
         const got = await this.call("lease", { worker: this.name, names: Object.keys(this.functions),
@@ -55,41 +51,45 @@ export class Worker {
         for (const lease of got?.cancelled ?? []) this.held.get(lease)?.abort.abort();
         for (const fields of got?.tasks ?? []) this.begin(fields);
       }
-      await Promise.race([sleep(graceMs), Promise.all([...this.held.values()].map((h) => h.done))]);
-      const left = [...this.held.keys()];
-      for (let i = 0; i < left.length; i += 100) await this.call("release", { leases: left.slice(i, i + 100) });
+      await Promise.race([sleep(graceMs), Promise.all(ended())]);
+      if (this.held.size > 0) await this.call("release", { leases: [...this.held.keys()] });
     } finally {
       clearInterval(beats);
     }
   }
 
   private begin(fields: Fields) {
-    const held: Held = { abort: new AbortController(), done: Promise.resolve() };
-    const task: Task = { ...fields, signal: held.abort.signal, heartbeat: (detail) => { held.noted = detail; } };
-    this.held.set(fields.lease, held);
-    held.done = this.execute(task).catch((e) => console.error(`stet: ${task.name} of ${task.run}:`, e.message))
-      .then(() => { this.held.delete(fields.lease); });
+    const held: Held = { abort: new AbortController(), done: Promise.resolve() }, { lease } = fields, items: object[] = [];
+    let size = 0, number = 0, sent = Promise.resolve(); // one request at a time; by its number a repeat adds nothing
+    const flush = () => sent = sent.then(async () => {
+      for (size = 0; items.length > 0;) await this.call("append", { lease, number: ++number, items: items.splice(0, 1000) });
+    });
+    const task: Task = { ...fields, signal: held.abort.signal, heartbeat: (detail) => { held.noted = detail; },
+      append: async (stream, value, keep) => {
+        size += (JSON.stringify(value) ?? "").length;
+        if (items.push({ stream, value, keep }) === 1) setTimeout(() => flush().catch(() => held.abort.abort()), 100);
+        if (size > 1 << 16) await flush();
+      } };
+    this.held.set(lease, held);
+    held.done = this.execute(task, flush).catch((e) => console.error(`stet: ${task.name} of ${task.run}:`, e.message))
+      .then(() => { this.held.delete(lease); });
   }
 
-  private async execute(task: Task) {
+  private async execute(task: Task, flush: () => Promise<void>) {
     let result: unknown;
     try {
-      result = (await this.functions[task.name](task)) ?? null;
+      try { result = (await this.functions[task.name](task)) ?? null; } finally { await flush(); }
     } catch (e: any) {
       const error = { message: String(e?.message ?? e), code: e?.code ?? "error", stack: e?.stack ?? "",
         retryable: e?.retryable ?? true, retry_after_ms: e?.retryAfterMs ?? 0 };
-      await this.call("fail", { lease: task.lease, error });
-      return;
+      return this.call("fail", { lease: task.lease, error });
     }
     await this.call("complete", { lease: task.lease, result });
   }
-
   private async beat() {
-    const all = [...this.held].map(([lease, h]) => (h.noted === undefined ? { lease } : { lease, detail: h.noted }));
-    for (let i = 0; i < all.length; i += 100) {
-      const got = await this.call("heartbeat", { leases: all.slice(i, i + 100), lease_ms: this.leaseMs });
-      for (const s of got.leases) if (s.state !== "held") this.held.get(s.lease)?.abort.abort();
-    }
+    const leases = [...this.held].map(([lease, h]) => ({ lease, detail: h.noted })); // undefined is left out
+    const got = leases.length > 0 && await this.call("heartbeat", { leases, lease_ms: this.leaseMs });
+    for (const s of got?.leases ?? []) if (s.state !== "held") this.held.get(s.lease)?.abort.abort();
   }
 
   /** Repeats after 429, 5xx and a broken connection, and after nothing else. */

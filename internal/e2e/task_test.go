@@ -746,6 +746,9 @@ func works(ctx context.Context, e *stet.Engine, runID string) error {
 			return nil
 		}
 		for _, task := range got.Tasks {
+			if !addItems(ctx, e, task.Lease) {
+				continue
+			}
 			for again := true; again && ctx.Err() == nil; {
 				if task.Name == "odd" && task.Attempt == 1 {
 					_, err = e.Tasks().Fail(ctx, task.Lease, stet.TaskFailure{Message: "odd"})
@@ -774,7 +777,10 @@ func TestTasksAtEveryCommit(t *testing.T) {
 			}
 			got, err := stettest.CrashEverywhere(t, tasksOfAllKinds(), 10, stettest.On(s.open), faults,
 				stettest.Queues(map[string]stet.QueueSettings{"q": {Concurrency: 2}}), stettest.Driving(works),
-				stettest.Checking(func(ctx context.Context, e *stet.Engine, _ string) error {
+				stettest.Checking(func(ctx context.Context, e *stet.Engine, runID string) error {
+					if err := checkItems(ctx, e, runID); err != nil {
+						return err
+					}
 					for _, name := range []string{"q", stet.DefaultTaskQueue} {
 						for {
 							info, err := e.Queues().Info(ctx, name)

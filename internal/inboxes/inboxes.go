@@ -9,13 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 )
 
 // ErrFull says that an inbox holds as much as it may.
 var ErrFull = errors.New("the inbox is full")
 
-// Limits bound the messages and updates in one inbox that nobody has received.
+// Limits bound the messages and updates in one inbox that nobody has received, and what workers of
+// tasks have sent for streams.
 type Limits struct {
 	Items int // negative: without limit
 	Bytes int // of values; negative: without limit
@@ -73,11 +75,13 @@ func New(reader Reader, limits Limits) *Guard {
 }
 
 // guards reports whether items of the kind are bounded.
-func guards(kind store.ItemKind) bool { return kind == store.ItemMessage || kind == store.ItemUpdate }
+func guards(it *store.Item) bool {
+	return it.Kind == store.ItemMessage || it.Kind == store.ItemUpdate || permit.Adds(it)
+}
 
 // Admit reports with an error that wraps ErrFull that a run's inbox has no room for an item.
 func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item, first First) error {
-	if !guards(it.Kind) {
+	if !guards(it) {
 		return nil
 	}
 	g.mu.Lock()
@@ -114,8 +118,12 @@ func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item, first F
 	r.items, r.bytes = g.blind(items, bytes)
 	r.looked, r.full = time.Now(), nil
 	if r.items <= 0 || r.bytes <= 0 {
+		what := it.Kind.String()
+		if permit.Adds(it) {
+			what = "items of a task"
+		}
 		r.full = fmt.Errorf("%s to run %q: its inbox holds %d messages of %d bytes that it has not received: %w",
-			it.Kind, runID, items, bytes, ErrFull)
+			what, runID, items, bytes, ErrFull)
 	}
 	return r.full
 }
@@ -123,7 +131,7 @@ func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item, first F
 // Sent notes that an item was put into the inbox of a run, or is about to be. no is 0 if
 // that is not known.
 func (g *Guard) Sent(runID string, no store.RunNo, it *store.Item) {
-	if !guards(it.Kind) {
+	if !guards(it) {
 		return
 	}
 	g.mu.Lock()
@@ -180,7 +188,7 @@ func (g *Guard) look(ctx context.Context, no store.RunNo) (items, bytes int, err
 	}
 	for i := range inbox {
 		it := &inbox[i]
-		if guards(it.Kind) {
+		if guards(it) {
 			items, bytes = items+1, bytes+len(it.Value)+it.Size
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/stet-run/stet/store"
@@ -21,6 +22,8 @@ import (
 //	 │                        ├───────────────────────────────►│
 //	 │                        │            beat …              │  renews
 //	 │                        │◄───────────────────────────────┤
+//	 │  items (ticket)        │            append (items) …    │
+//	 │◄───────────────────────┤◄───────────────────────────────┤
 //	 │                        │            end (secret)        │
 //	 │  outcome (ticket)      │◄───────────────────────────────┤
 //	 │◄───────────────────────┤ forgets the permit, in the same turn
@@ -38,6 +41,11 @@ import (
 //	lease, end repeated    the same item: the same answer
 //	end of an expired      counts while nobody else has the attempt; of one that somebody else
 //	lease                  has, or that was released, it is gone
+//	append repeated        the same item of the queue, by its number: the items are sent once
+//	append of an expired   as its end: it counts while nobody else has the attempt
+//	lease
+//	append, then end       both go from the queue to the run, in this order
+//	append, run over       consumed, or answered by nobody
 //	end, then cancel       the outcome arrives at a run that does not wait: it is consumed
 //	cancel, then end       cancelled; the worker is told by its heartbeats and its next lease
 //	recall, not leased     outcome "never": the step has not begun
@@ -65,6 +73,7 @@ const (
 	LeaseTasks   = "lease"
 	BeatTasks    = "beat"
 	EndTask      = "end"
+	AppendTask   = "append"
 	ReleaseTasks = "release"
 	ForgetLease  = "forget"
 )
@@ -139,6 +148,36 @@ type Ended struct {
 	Retry    bool `cbor:"3,keyasint,omitempty"` // another attempt follows, as far as the queue knows
 }
 
+// Append is the value of AppendTask. The answer is an Appended.
+type Append struct {
+	Secret string `cbor:"1,keyasint"`
+	Number int64  `cbor:"2,keyasint"` // of the request, in its lease, from 1
+	Items  []byte `cbor:"3,keyasint"` // as EncodeItems returns them: a queue does not look at them
+}
+
+// Appended is the answer to AppendTask.
+type Appended struct {
+	Standing byte   `cbor:"1,keyasint"`           // LeaseHeld: the items are on their way
+	RunID    string `cbor:"2,keyasint,omitempty"` // to this run
+}
+
+// Item is an item that a worker adds to a stream of the run whose task it has.
+type Item struct {
+	Stream string `cbor:"1,keyasint"`
+	Value  []byte `cbor:"2,keyasint,omitempty"`
+	Keep   int64  `cbor:"3,keyasint,omitempty"` // how many of the newest items the stream keeps; 0: all
+}
+
+// EncodeItems returns the stored form of items.
+func EncodeItems(items []Item) []byte { return encode(items) }
+
+// Added are the items of one request, as the queue sends them to the run.
+type Added struct {
+	// Lease is the number of the worker's permit. Each lease of an attempt has another one.
+	Lease int64  `cbor:"1,keyasint"`
+	Items []byte `cbor:"2,keyasint"`
+}
+
 // Outcome is how an attempt has ended, as the queue sends it to the run.
 type Outcome struct {
 	How     byte        `cbor:"1,keyasint"`
@@ -170,6 +209,7 @@ type TaskCount struct {
 
 const (
 	endPrefix    = "end "
+	addPrefix    = "add "
 	recallPrefix = "recall "
 	recallName   = "recall"
 )
@@ -188,6 +228,27 @@ func OutcomeOf(it *store.Item) (o Outcome, ok bool, err error) {
 		return o, false, nil
 	}
 	return o, true, decode(it.Value, &o, "the outcome of a task")
+}
+
+// Add returns the command that gives items to a run, of the step that had asked with a ticket.
+func (a *Append) Add(queue, ticket, runID, loc string, lease int64) store.Command {
+	return store.Command{RunID: runID, Item: &store.Item{Kind: store.ItemGrant, Origin: ticket, Name: queue, Loc: loc,
+		ID: fmt.Sprintf("%s%s %d %d", addPrefix, ticket, lease, a.Number), Value: encode(Added{lease, a.Items})}}
+}
+
+// Adds reports whether an item has items for streams, and is no grant.
+func Adds(it *store.Item) bool {
+	return it.Kind == store.ItemGrant && strings.HasPrefix(it.ID, addPrefix)
+}
+
+// AddedOf returns the items for streams that an item has, and the lease of the worker. The
+// error wraps store.ErrDamaged.
+func AddedOf(it *store.Item) (items []Item, lease int64, err error) {
+	var a Added
+	if err = decode(it.Value, &a, "what a worker adds to streams"); err == nil {
+		err = decode(a.Items, &items, "items of a worker")
+	}
+	return items, a.Lease, err
 }
 
 // Recall returns the command that asks for the end of a task that nobody wants any more, but

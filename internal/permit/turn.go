@@ -52,7 +52,9 @@ func ReleaseGrants(turn *store.Turn, items []store.Item) {
 		}
 		turn.Seen = slices.DeleteFunc(turn.Seen, func(no store.ItemNo) bool { return no == it.No })
 		turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
-		turn.Sends = append(turn.Sends, Return(it))
+		if !Adds(it) {
+			turn.Sends = append(turn.Sends, Return(it))
+		}
 	}
 }
 

@@ -28,6 +28,10 @@ type Progress struct {
 	// and Input what it is given; "": the node of the run executes the body.
 	Task  string `cbor:"10,keyasint,omitempty"`
 	Input []byte `cbor:"11,keyasint,omitempty"`
+	// Lease is the number of the worker's lease that has added to streams last, and Own are
+	// those to which it has; 0: none has, or the last were of a body of the run's node.
+	Lease int64    `cbor:"12,keyasint,omitempty"`
+	Own   []string `cbor:"13,keyasint,omitempty"`
 }
 
 // Encode returns the stored form of p.

@@ -41,9 +41,10 @@ type Desk struct {
 	wake chan struct{} // capacity 1: the watcher is to look
 
 	mu      sync.Mutex
-	waiting []*waiter      // in the order of coming
-	asked   map[string]int // leases that were sent to a queue and are not answered
-	stop    func()         // of the watcher; nil: nobody waits
+	waiting []*waiter         // in the order of coming
+	asked   map[string]int    // leases that were sent to a queue and are not answered
+	runs    map[string]string // whose task a lease is, of those that have added items; at most maxRuns
+	stop    func()            // of the watcher; nil: nobody waits
 }
 
 // waiter is a lease that waits until a queue has a task for it.
@@ -54,7 +55,7 @@ type waiter struct {
 
 // New returns a desk.
 func New(cfg Config) *Desk {
-	return &Desk{cfg: cfg, wake: make(chan struct{}, 1), asked: map[string]int{}}
+	return &Desk{cfg: cfg, wake: make(chan struct{}, 1), asked: map[string]int{}, runs: map[string]string{}}
 }
 
 // Request is what a worker wants.
@@ -472,5 +473,39 @@ func (d *Desk) End(ctx context.Context, lease string, e permit.End) (permit.Ende
 	e.Secret = secret
 	var answer permit.Ended
 	err := d.update(ctx, queue, permit.EndTask, "end "+secret, permit.Encode(e), &answer)
+	return answer, err
+}
+
+// maxRuns bounds what a desk remembers of leases.
+const maxRuns = 4096
+
+// RunOf returns the ID of the run whose task a lease is; "": nothing was added by this desk.
+func (d *Desk) RunOf(lease string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.runs[lease]
+}
+
+// Append adds items to streams of the run whose task a lease is. A request of the lease with a
+// number that was used has the answer that was given then. ErrNoLease: the text is none.
+func (d *Desk) Append(ctx context.Context, lease string, number int64, items []byte) (permit.Appended, error) {
+	queue, secret, ok := permit.ParseLeaseToken(lease)
+	if !ok {
+		return permit.Appended{}, ErrNoLease
+	}
+	if there, err := d.exists(ctx, queue); err != nil || !there {
+		return permit.Appended{Standing: permit.LeaseGone}, err
+	}
+	var answer permit.Appended
+	err := d.update(ctx, queue, permit.AppendTask, fmt.Sprint("append ", secret, " ", number),
+		permit.Encode(permit.Append{Secret: secret, Number: number, Items: items}), &answer)
+	if err == nil && answer.RunID != "" {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(d.runs) >= maxRuns {
+			clear(d.runs)
+		}
+		d.runs[lease] = answer.RunID
+	}
 	return answer, err
 }

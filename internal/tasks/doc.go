@@ -11,6 +11,7 @@
 //
 //	lease    the worker's request and its round; a repeat finds the answer in the queue's inbox
 //	end      the secret of the lease; a repeat, on any node, gets the same answer for 24 hours
+//	append   the secret of the lease and the number of the request in it; a repeat likewise
 //	beat     is repeated without harm
 //	release  likewise
 //

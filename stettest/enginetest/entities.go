@@ -38,6 +38,29 @@ var tick = stet.Ref[string, string]("tick")
 
 var twice = stet.Task[int, int]("twice")
 
+// worked has the input of each task that a worker has begun.
+const worked = stet.Stream[int]("worked")
+
+// checkWorked looks that each body of a task has added its item once, behind a mark unless it was
+// the first.
+func checkWorked(ctx context.Context, e *stet.Engine, id string) error {
+	items, err := worked.Items(ctx, e, id, 0, 0)
+	if err != nil {
+		return err
+	}
+	room := map[string]bool{} // by location: the item of a later body may follow
+	for _, it := range items {
+		if may, had := room[it.Location]; had && !may && !it.Again {
+			return fmt.Errorf("item %d of %s follows another one without a mark", it.Position, it.Location)
+		}
+		room[it.Location] = it.Again
+	}
+	if len(room) == 0 {
+		return errors.New("the workers have added nothing")
+	}
+	return nil
+}
+
 // workTwice executes tasks, of whichever runs, until the run has ended. It fails each input that
 // is even once.
 func workTwice(ctx context.Context, e *stet.Engine, id string) error {
@@ -54,6 +77,13 @@ func workTwice(ctx context.Context, e *stet.Engine, id string) error {
 		for _, task := range got.Tasks {
 			var in int
 			if err := json.Unmarshal(task.Input, &in); err != nil {
+				return err
+			}
+			item := stet.TaskItem{Stream: string(worked), Value: task.Input}
+			if err := e.Tasks().Append(ctx, task.Lease, 1, item); err != nil {
+				if errors.Is(err, stet.ErrLeaseGone) || errors.Is(err, stet.ErrLeaseCancelled) {
+					continue
+				}
 				return err
 			}
 			if in%2 == 0 && task.Attempt == 1 {
@@ -146,7 +176,7 @@ var entityScenarios = []scenario{
 				return fmt.Sprint(all), err
 			})
 		},
-		drive: workTwice,
+		drive: workTwice, check: checkWorked,
 	},
 	{
 		name: "scheduled", want: "ticked",

@@ -24,6 +24,7 @@ type offer struct {
 	Begun   store.Time `cbor:"8,keyasint,omitempty"` // when that lease began
 	Worker  string     `cbor:"9,keyasint,omitempty"` // whose it was
 	Recalls bool       `cbor:"10,keyasint,omitempty"`
+	No      int64      `cbor:"11,keyasint,omitempty"` // of that lease's permit
 }
 
 // lease is what a permit has that a worker holds.
@@ -185,6 +186,11 @@ func (q *Rules) work(it *store.Item, now store.Time, w *entity.Writer) (answer [
 		if err = permit.Decode(it.Value, &e); err == nil {
 			return q.end(&e, now, w), true
 		}
+	case permit.AppendTask:
+		var a permit.Append
+		if err = permit.Decode(it.Value, &a); err == nil {
+			return sendItems(q, &a, w), true
+		}
 	}
 	return no("%v", err), true
 }
@@ -192,7 +198,8 @@ func (q *Rules) work(it *store.Item, now store.Time, w *entity.Writer) (answer [
 // works reports whether an update is a worker's.
 func works(name string) bool {
 	switch name {
-	case permit.LeaseTasks, permit.ForgetLease, permit.BeatTasks, permit.ReleaseTasks, permit.EndTask:
+	case permit.LeaseTasks, permit.ForgetLease, permit.BeatTasks, permit.ReleaseTasks, permit.EndTask,
+		permit.AppendTask:
 		return true
 	}
 	return false
@@ -235,7 +242,7 @@ func (q *Rules) lend(r *request, h *holding, now store.Time) {
 	}
 	own := *r.Task // the former lease does not count any more
 	delete(q.tasks.secrets, own.Former)
-	own.Former = ""
+	own.Former, own.No = "", 0
 	l.Asked.Task = &own
 	h.Lease = l
 	q.tasks.secrets[secret] = r.ticket
@@ -434,6 +441,28 @@ func (q *Rules) end(e *permit.End, now store.Time, w *entity.Writer) []byte {
 	return permit.Answer(permit.Ended{Standing: permit.LeaseGone})
 }
 
+// sendItems sends the items of a worker to the run, for its streams. Of an expired lease they
+// count as its end does.
+func sendItems(q *Rules, a *permit.Append, w *entity.Writer) []byte {
+	ticket := q.tasks.secrets[a.Secret]
+	var by *asked
+	var no int64
+	h, standing := q.standing(a.Secret)
+	switch r := q.waiting[ticket]; {
+	case standing == permit.LeaseHeld:
+		by, no = &h.Lease.Asked, h.No
+	case standing == permit.LeaseCancelled && h == nil:
+		q.told(a.Secret, w)
+	case standing == permit.LeaseGone && r != nil && r.Task != nil && r.Task.Former == a.Secret:
+		by, no = &r.asked, r.Task.No
+	}
+	if by == nil {
+		return permit.Answer(permit.Appended{Standing: standing})
+	}
+	w.Send(a.Add(q.name, ticket, by.RunID, by.Loc, no))
+	return permit.Answer(permit.Appended{Standing: permit.LeaseHeld, RunID: by.RunID})
+}
+
 // cancelLease notes that the lease of a permit is wanted no more.
 func (q *Rules) cancelLease(l *lease, w *entity.Writer) {
 	q.tasks.count(l.Asked.Task.Name).Leased--
@@ -500,7 +529,7 @@ func (q *Rules) expire(now store.Time, w *entity.Writer) {
 			q.settle(ticket, &h, o, w)
 		default:
 			own := *l.Asked.Task
-			own.Lost, own.Former, own.Begun, own.Worker = own.Lost+1, d.secret, l.Begun, l.Worker
+			own.Lost, own.Former, own.Begun, own.Worker, own.No = own.Lost+1, d.secret, l.Begun, l.Worker, h.No
 			own.Recalls = false
 			l.Asked.Task = &own
 			q.offerAgain(ticket, &h, w)

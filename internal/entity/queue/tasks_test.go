@@ -34,6 +34,9 @@ type attempt struct {
 	recalled    bool
 	worker      string
 	told        store.Time // until when a cancelled lease is known
+	no          int64      // of the lease whose items came last
+	items       []string   // that the run has got, in their order
+	sent        []string   // that were taken from workers
 }
 
 func newLabour(t testing.TB, s permit.Settings) *labour {
@@ -172,6 +175,10 @@ func (w *labour) leased(l *permit.Lease, verdict []byte) {
 // outcome looks at what a run is told.
 func (w *labour) outcome(it *store.Item) {
 	w.t.Helper()
+	if permit.Adds(it) {
+		w.added(it)
+		return
+	}
 	o, ok, err := permit.OutcomeOf(it)
 	a := w.attempts[permit.Ticket(it)]
 	if !ok || err != nil || a == nil || a.state == "ended" || a.state == "cancelled" {
@@ -195,6 +202,44 @@ func (w *labour) outcome(it *store.Item) {
 	w.counts["outcome "+string(o.How)]++
 }
 
+// added looks at items that a run gets for its streams: those of the one lease that counts.
+func (w *labour) added(it *store.Item) {
+	w.t.Helper()
+	items, no, err := permit.AddedOf(it)
+	a := w.attempts[permit.Ticket(it)]
+	if err != nil || a == nil || a.state == "ended" || a.state == "cancelled" || no < a.no || it.Loc != "at "+a.ticket {
+		w.t.Fatalf("the run is told %+v, %d, %v of %+v", items, no, err, a)
+	}
+	a.no = no
+	for _, one := range items {
+		a.items = append(a.items, string(one.Value))
+	}
+	w.counts["added"]++
+}
+
+// append adds an item by a lease, with what it must be answered.
+func (w *labour) append(a *attempt, secret string) {
+	w.t.Helper()
+	want := w.standing(a, secret)
+	if a.state == "offered" && a.lost > 0 && a.lease == secret {
+		want = permit.LeaseHeld // late, and nobody else has it
+	}
+	text := fmt.Sprint(secret, len(a.sent))
+	value := permit.Encode(permit.Append{Secret: secret, Number: int64(len(a.sent) + 1),
+		Items: permit.EncodeItems([]permit.Item{{Stream: "s", Value: []byte(text)}})})
+	var got permit.Appended
+	_, _, err := permit.ReadAnswer(w.request(permit.AppendTask, value), &got)
+	if err != nil || got.Standing != want || (got.RunID == "run") != (want == permit.LeaseHeld) {
+		w.t.Fatalf("an append says %+v, %v of %+v, want %c", got, err, a, want)
+	}
+	if want == permit.LeaseHeld {
+		a.sent = append(a.sent, text)
+	}
+	if !slices.Equal(a.items, a.sent) {
+		w.t.Fatalf("the run has got %q, and the workers have sent %q", a.items, a.sent)
+	}
+}
+
 // standing returns how a lease stands.
 func (w *labour) standing(a *attempt, secret string) byte {
 	switch {
@@ -210,9 +255,10 @@ func (w *labour) standing(a *attempt, secret string) byte {
 	return permit.LeaseGone
 }
 
-// TestStatesOfTasks: random asks, leases, heartbeats, ends, releases, cancels and recalls, late
-// and repeated ones too, with crashes. Each attempt has one outcome at most, and none once it is
-// cancelled; leases, limits and answers are as the states say.
+// TestStatesOfTasks: random asks, leases, heartbeats, items, ends, releases, cancels and recalls,
+// late and repeated ones too, with crashes. Each attempt has one outcome at most, and none once it is
+// cancelled, and its run has the items of the lease that counts, in their order and before the
+// outcome; leases, limits and answers are as the states say.
 func TestStatesOfTasks(t *testing.T) {
 	counts := map[string]int{}
 	for seed := range uint64(150) {
@@ -234,7 +280,7 @@ func TestStatesOfTasks(t *testing.T) {
 				w.load()
 			}
 			secret, a := pick()
-			switch n := rng.IntN(12); {
+			switch n := rng.IntN(14); {
 			case n < 3:
 				task := permit.Task{Name: []string{"a", "b"}[rng.IntN(2)], Attempt: 1 + rng.IntN(3), Last: rng.IntN(2) == 0}
 				if rng.IntN(3) == 0 {
@@ -262,6 +308,8 @@ func TestStatesOfTasks(t *testing.T) {
 						a.over = w.now + store.Time(a.task.Timeout)
 					}
 				}
+			case n > 11:
+				w.append(a, secret)
 			case n < 10:
 				want := w.standing(a, secret)
 				if a.state == "leased" && want == permit.LeaseCancelled ||
@@ -333,7 +381,7 @@ func TestStatesOfTasks(t *testing.T) {
 			counts[what] += n
 		}
 	}
-	for _, what := range []string{"leased", "expired", "told", "outcome c", "outcome f", "outcome t", "outcome l",
+	for _, what := range []string{"leased", "expired", "told", "added", "outcome c", "outcome f", "outcome t", "outcome l",
 		"outcome n"} {
 		if counts[what] == 0 {
 			t.Errorf("nothing was %s: %v", what, counts)

@@ -16,8 +16,9 @@ type Emission struct {
 
 // emitting is to which streams the bodies of a step have emitted.
 type emitting struct {
-	all []string // by any body of it, as recorded
-	own []string // by the one that is executing
+	all   []string // by any body of it, as recorded
+	own   []string // by the one that is executing; of a task also recorded
+	lease int64    // of the task's worker that has emitted to own; 0: it is no task
 }
 
 // Emit adds items to streams for the attempt, if it is the current one. Before the first
@@ -28,25 +29,46 @@ func (s *Steps) Emit(id int64, attempt int, items []Emission) {
 	if o == nil || o.spec.Whole {
 		return
 	}
-	at := stored.Emitted{Location: o.Loc.String(), Attempt: attempt}
-	news := false
+	if o.emitted.lease != 0 { // it was a task before
+		o.emitted.lease, o.emitted.own = 0, nil
+	}
+	if _, news := o.emit(items); news {
+		o.writeProgress(0)
+	}
+}
+
+// emit adds items of the current attempt's body to streams. It reports whether there are streams
+// to which the body has not added before, and some to which no body has.
+func (o *step) emit(items []Emission) (first, news bool) {
+	log := &o.s.j.Log
+	at := stored.Emitted{Location: o.Loc.String(), Attempt: o.attempt + 1}
 	for _, it := range items {
 		if !slices.Contains(o.emitted.own, it.Stream) {
+			first = true
 			if slices.Contains(o.emitted.all, it.Stream) {
 				mark := at
 				mark.Again = true
-				s.j.Log.Append(store.Append{Name: it.Stream, Value: mark.Encode()})
+				log.Append(store.Append{Name: it.Stream, Value: mark.Encode()})
 			} else {
 				o.emitted.all = append(slices.Clone(o.emitted.all), it.Stream)
 				news = true
 			}
-			o.emitted.own = append(o.emitted.own, it.Stream)
+			o.emitted.own = append(slices.Clone(o.emitted.own), it.Stream)
 		}
 		item := at
 		item.Value = it.Value
-		s.j.Log.Append(store.Append{Name: it.Stream, Value: item.Encode(), Keep: it.Keep})
+		log.Append(store.Append{Name: it.Stream, Value: item.Encode(), Keep: it.Keep})
 	}
-	if news {
+	return first, news
+}
+
+// add adds items of a worker to streams. The run may leave memory between two requests of one
+// lease, so that what the lease has added to is recorded.
+func (o *step) add(items []Emission, lease int64) {
+	if o.emitted.lease != lease {
+		o.emitted.lease, o.emitted.own = lease, nil
+	}
+	if first, _ := o.emit(items); first {
 		o.writeProgress(0)
 	}
 }

@@ -126,6 +126,10 @@ func (p *permits) deliver(it store.Item) {
 		s.j.Log.See(&it)
 		return
 	}
+	if permit.Adds(&it) {
+		p.added(&it)
+		return
+	}
 	outcome, ended, err := permit.OutcomeOf(&it)
 	if err != nil {
 		s.j.Owner.Damaged(location.Loc(it.Loc), err)
@@ -157,10 +161,28 @@ func (p *permits) deliver(it store.Item) {
 	s.j.Log.See(&it)
 }
 
+// added takes items for streams from the worker of a task. Those of one that the run does not
+// wait for are dropped.
+func (p *permits) added(it *store.Item) {
+	items, lease, err := permit.AddedOf(it)
+	if err != nil {
+		p.s.j.Owner.Damaged(location.Loc(it.Loc), err)
+		return
+	}
+	if t := p.tickets[permit.Ticket(it)]; t != nil && t.task != "" && t.waits() {
+		emissions := make([]Emission, len(items))
+		for i := range items {
+			emissions[i] = Emission(items[i])
+		}
+		t.op.add(emissions, lease)
+	}
+	p.s.j.Answer(it.No, nil)
+}
+
 // bounce gives back a permit that nothing waits for.
 func (p *permits) bounce(it *store.Item) {
 	p.s.j.Answer(it.No, nil)
-	if _, ended, _ := permit.OutcomeOf(it); ended {
+	if _, ended, _ := permit.OutcomeOf(it); ended || permit.Adds(it) {
 		return
 	}
 	p.s.j.Log.Send(permit.Return(it))

@@ -118,7 +118,7 @@ func (s *Steps) continueFrom(b *sched.Branch, o *step) {
 	}
 	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && s.pauseAfter > 0
-	o.unsure, o.emitted.all = p.Unsure, p.Emitted
+	o.unsure, o.emitted = p.Unsure, emitting{p.Emitted, p.Own, p.Lease}
 	if p.Since != 0 {
 		o.Asked = p.Since
 	}
@@ -314,6 +314,9 @@ func (o *step) IsDelay() bool      { return true }
 func (o *step) writeProgress(wake store.Time) {
 	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Pause: o.trouble, Unsure: o.unsure,
 		Begun: o.begun, Emitted: o.emitted.all}
+	if o.emitted.lease != 0 {
+		p.Lease, p.Own = o.emitted.lease, o.emitted.own
+	}
 	if o.Kind.Undoes() && o.attempt > p.Former {
 		p.Since = o.Asked
 	}
@@ -334,7 +337,7 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if !o.busy {
 		return // closed since
 	}
-	o.begun, o.emitted.own = 0, nil
+	o.begun, o.emitted.own, o.emitted.lease = 0, nil, 0
 	s.settle(o)
 	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
 		return

@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 	"internal/idle":                     {},
 	"internal/verbs/fork":               {"internal/history", "internal/location", "internal/verbs", "store"},
 	"internal/queues":                   {"internal/entity", "internal/payload", "internal/permit", "internal/runner", "store"},
-	"internal/inboxes":                  {"store"},
+	"internal/inboxes":                  {"internal/permit", "store"},
 	"internal/tasks":                    {"internal/entity", "internal/payload", "internal/permit", "store"},
 	"internal/parking":                  {},
 	"internal/activations":              {"internal/idle", "internal/ownership", "internal/parking", "internal/recovery", "store"},

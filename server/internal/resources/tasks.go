@@ -19,6 +19,7 @@ func (s tasks) table() []endpoint.Endpoint {
 		endpoint.New(http.MethodPost, "tasks/lease", access.Work, s.lease,
 			"lease tasks; with wait_ms, as soon as there is one").IsLong(),
 		endpoint.New(http.MethodPost, "tasks/heartbeat", access.Work, s.beat, "renew leases of tasks"),
+		endpoint.New(http.MethodPost, "tasks/append", access.Work, s.append, "add items to streams of a task's run"),
 		endpoint.New(http.MethodPost, "tasks/complete", access.Work, s.complete, "end a task with its result"),
 		endpoint.New(http.MethodPost, "tasks/fail", access.Work, s.fail, "end a task as failed"),
 		endpoint.New(http.MethodPost, "tasks/release", access.Work, s.release, "offer leased tasks again"),
@@ -45,6 +46,14 @@ type taskBeats struct {
 
 func (s tasks) beat(ctx context.Context, c *endpoint.Call, in taskBeats) (*api.TaskStates, error) {
 	return view.Tasks{View: c.View}.Beat(ctx, in.Body)
+}
+
+type appendItems struct {
+	Body api.AppendItems `body:"lenient"`
+}
+
+func (s tasks) append(ctx context.Context, c *endpoint.Call, in appendItems) (*api.AppendedItems, error) {
+	return &api.AppendedItems{Appended: true}, view.Tasks{View: c.View}.Append(ctx, in.Body)
 }
 
 type completeTask struct {

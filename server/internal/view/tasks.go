@@ -75,6 +75,15 @@ func (v Tasks) Release(ctx context.Context, leases []string) (*api.TaskStates, e
 	return api.TaskStatesOf(all, time.Now()), nil
 }
 
+// Append adds items to streams of a task's run.
+func (v Tasks) Append(ctx context.Context, r api.AppendItems) error {
+	items := make([]stet.TaskItem, len(r.Items))
+	for i, it := range r.Items {
+		items[i] = stet.TaskItem{Stream: it.Stream, Value: it.Value, Keep: stet.Keep(it.Keep)}
+	}
+	return unanswered(v.engine.Tasks().Append(ctx, r.Lease, r.Number, items...))
+}
+
 // Complete ends a task with its result.
 func (v Tasks) Complete(ctx context.Context, r api.CompleteTask) error {
 	return unanswered(v.engine.Tasks().Complete(ctx, r.Lease, r.Result))
