@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -266,51 +265,6 @@ func TestSessionsEnd(t *testing.T) {
 		w.refused("", "GET", "info", nil, "unauthenticated", short...)
 		time.Sleep(7 * time.Hour)
 		w.refused("", "GET", "info", nil, "unauthenticated", long...)
-	})
-}
-
-// FuzzRequests: whatever a cursor, an event ID, an ID in a path or a body is, the server
-// answers, and finds no fault in itself.
-func FuzzRequests(f *testing.F) {
-	f.Add("", "", "o-1", `{}`)
-	f.Add("AAAA", "o-1:0:0:1", "~bw", `{"workflow":"order","input":1}`)
-	f.Add("x", "\x00", "..", `[{"workflow":"order"}]`)
-	f.Add("x", "1", "%2e%2e", `{"token":"stet"}`)
-	f.Add("x", "1", "a", `{"query":"status=failed","verb":"retry"}`)
-	f.Fuzz(func(t *testing.T, cursor, last, id, body string) {
-		w := newWorld(t, false)
-		ctx, cancel := context.WithCancel(t.Context())
-		ask := func(method, path, body string) {
-			r, err := http.NewRequestWithContext(ctx, method, "/api/v1/"+path, strings.NewReader(body))
-			if err != nil {
-				return // a client cannot send it either
-			}
-			r.Header.Set("Authorization", "Bearer admin")
-			r.Header.Set("Last-Event-ID", last)
-			if body != "" {
-				r.Header.Set("Content-Type", "application/json")
-			} else {
-				r.Body, r.ContentLength = http.NoBody, 0
-			}
-			rec := httptest.NewRecorder()
-			w.handler.ServeHTTP(rec, r)
-			if rec.Code >= 500 && rec.Code != http.StatusServiceUnavailable {
-				t.Errorf("%s %q %q: %d %s", method, path, body, rec.Code, rec.Body)
-			}
-		}
-		query := "?cursor=" + strings.NewReplacer("&", "", "#", "", " ", "").Replace(cursor)
-		ask("GET", "runs"+query, "")
-		ask("GET", "deadletters"+query, "")
-		ask("GET", "runs/"+id, "")
-		for _, path := range []string{
-			"runs", "bulk/preview", "bulk", "promises/resolve", "promises/reject", "topics/t/events", "tokens", "login",
-		} {
-			ask("POST", path, body)
-		}
-		ask("PUT", "queues/q", body)
-		ask("PUT", "schedules/s", body)
-		cancel() // a stream ends at once
-		ask("GET", "events?run=o-1", "")
 	})
 }
 

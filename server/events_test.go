@@ -278,6 +278,50 @@ func TestRetriedRunIsReset(t *testing.T) {
 	}
 }
 
+// TestReplacedRunIsReset: of a run that a start has put in the place of another, under the same
+// ID, a follower gets everything from the first entry and the first item on.
+func TestReplacedRunIsReset(t *testing.T) {
+	w := newWorld(t, true)
+	web := httptest.NewServer(w.handler)
+	defer web.Close()
+	address := web.URL + "/api/v1/events?run=s-1&stream=s-1/all"
+	replaced := func(first int) {
+		t.Helper()
+		if _, err := shows.Start(t.Context(), w.engine, 0, stet.ID("s-1"), stet.ReplaceEnded); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{first, first + 1, 0} {
+			if err := stet.Message[int]("n").Send(t.Context(), w.engine, "s-1", n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.engine.Runs().Wait(t.Context(), "s-1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := func(e event) bool { return e.name == "item" && strings.Contains(e.data, `"position":2`) }
+	replaced(1)
+	before := follow(t, address, "operator", "", second)
+	replaced(5)
+	after := follow(t, address, "operator", before[len(before)-1].id, second)
+	var told []string
+	for _, e := range after {
+		var item api.RunItem
+		if e.name == "reset" {
+			told = append(told, "reset")
+		}
+		if e.name == "item" {
+			if err := json.Unmarshal([]byte(e.data), &item); err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, string(item.Value))
+		}
+	}
+	if !slices.Equal(told, []string{"reset", "5", "6"}) {
+		t.Errorf("of the second run a follower of the first is told %q", told)
+	}
+}
+
 // TestListsAreFollowed: a page comes when it has changed, and within the limit.
 func TestListsAreFollowed(t *testing.T) {
 	w := newWorld(t, true)

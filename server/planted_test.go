@@ -76,6 +76,8 @@ var planted = []struct{ name, file, text, becomes, test string }{
 	{"items go on one late", "internal/live/live.go", "p.Items[s.Name] = item.Position",
 		"if p.Items[s.Name] = item.Position; PLANTED {\n\t\t\t\tp.Items[s.Name]++\n\t\t\t}",
 		"TestWhatARunShowsIsFollowed"},
+	{"a run in the place of another is taken for it", "internal/live/live.go", "\tcase known.Run != info.Number:",
+		"\tcase known.Run != info.Number && !PLANTED:", "TestReplacedRunIsReset"},
 	{"a retry is not noticed", "internal/live/live.go", "if known.Number > 0 && !slices.ContainsFunc(",
 		"if !PLANTED && known.Number > 0 && !slices.ContainsFunc(", "TestRetriedRunIsReset"},
 
@@ -90,6 +92,25 @@ var planted = []struct{ name, file, text, becomes, test string }{
 		"if PLANTED {\n\t\tf.Most = 0\n\t}\n\ttallies, err := v.engine.Runs().Count(ctx, f)", "TestReadsAreBounded"},
 	{"the list that is followed has no bound", "internal/resources/events.go", "f.Limit, f.Values = pageRuns, true",
 		"if f.Limit, f.Values = pageRuns, true; PLANTED {\n\t\t\tf.Limit = 100_000\n\t\t}", "TestReadsAreBounded"},
+
+	{"a page of a history goes on one late", "internal/resources/runs.go",
+		"page.Entries, page.Next = entries[:size], entries[size-1].Location",
+		"if page.Entries, page.Next = entries[:size], entries[size-1].Location; PLANTED {\n" +
+			"\t\t\tpage.Next = entries[size].Location\n\t\t}", "FuzzReadsAreTheEngines"},
+	{"a count by workflow and status has one row too few", "internal/resources/runs.go",
+		"\treturn &api.Counts{Counts: counts}, nil", "\tif PLANTED && len(counts) > 3 {\n\t\tcounts = counts[1:]\n\t}\n" +
+			"\treturn &api.Counts{Counts: counts}, nil", "FuzzReadsAreTheEngines"},
+	{"a refusal of the owner is no refusal", "internal/view/acts.go", "\t_, err := do(v.engine.Runs(), ctx, runID, act)\n",
+		"\t_, err := do(v.engine.Runs(), ctx, runID, act)\n\tif PLANTED && errors.Is(err, stet.ErrRefused) {\n" +
+			"\t\treturn nil\n\t}\n", "FuzzActsAreTheEngines"},
+	{"an existing run is always used", "internal/view/acts.go", "\tcase \"replace-ended\":\n",
+		"\tcase \"replace-ended\":\n\t\tif PLANTED {\n\t\t\tbreak\n\t\t}\n", "FuzzActsAreTheEngines"},
+	{"a body without a value ends the handler", "internal/endpoint/decode.go",
+		"\tif err := Unmarshal(data, into); err != nil {",
+		"\tif PLANTED && string(data) == \"null\" {\n\t\tpanic(data)\n\t}\n\tif err := Unmarshal(data, into); err != nil {",
+		"FuzzBodies"},
+	{"a wrong duration ends the handler", "internal/endpoint/decode.go", "\t\tif err != nil || d < 0 {",
+		"\t\tif PLANTED && err != nil {\n\t\t\tpanic(err)\n\t\t}\n\t\tif err != nil || d < 0 {", "FuzzParameters"},
 }
 
 // TestPlantedFaults: for each defect there is a test that fails with it, and passes without.

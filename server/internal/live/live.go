@@ -88,10 +88,12 @@ type Stream struct{ Run, Name string }
 
 // place is how far a follower knows a run.
 type place struct {
-	Incarnation int   `json:"i"`
-	Generation  int   `json:"g"`
-	Number      int64 `json:"n"` // highest completion number
-	Ended       int64 `json:"t"` // when that ended, in microseconds: after a retry another has the number
+	// Run tells a run from one that another start has put in its place; 0: not known.
+	Run         store.RunNo `json:"r,omitempty"`
+	Incarnation int         `json:"i"`
+	Generation  int         `json:"g"`
+	Number      int64       `json:"n"` // highest completion number
+	Ended       int64       `json:"t"` // when that ended, in microseconds: after a retry another has the number
 	// Items are the positions of the last items that were told, by stream.
 	Items map[string]int64 `json:"s,omitempty"`
 }
@@ -120,7 +122,7 @@ func (r *Reads) Follow(v *view.View, subjects Subjects, last string) (*Follower,
 		return f, nil
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(last)
-	if err != nil || json.Unmarshal(data, &f.places) != nil {
+	if err != nil || json.Unmarshal(data, &f.places) != nil || !told(f.places) {
 		return nil, fmt.Errorf("Last-Event-ID: expected the ID of one of these events: %w", store.ErrBadCursor)
 	}
 	if f.places == nil {
@@ -131,6 +133,21 @@ func (r *Reads) Follow(v *view.View, subjects Subjects, last string) (*Follower,
 			!slices.ContainsFunc(subjects.Streams, func(s Stream) bool { return s.Run == id })
 	})
 	return f, nil
+}
+
+// told reports whether a server can have told how far a reader is.
+func told(places map[string]place) bool {
+	for _, p := range places {
+		for _, position := range p.Items {
+			if position < 0 {
+				return false
+			}
+		}
+		if p.Number < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // cursor returns the ID of an event: how far all runs are known.
@@ -202,11 +219,14 @@ func (f *Follower) run(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	known, ok := f.places[id]
+	if err := f.replaced(info); err != nil {
+		return err
+	}
+	known := f.places[id]
 	now := known
 	now.Incarnation, now.Generation = info.Incarnation, info.Generation
 	f.places[id] = now
-	if ok && !known.same(now) {
+	if !known.same(now) {
 		if err := f.reset(id); err != nil {
 			return err
 		}
@@ -264,6 +284,9 @@ func (f *Follower) items(ctx context.Context, s Stream) error {
 	if err != nil {
 		return err
 	}
+	if err := f.replaced(info); err != nil {
+		return err
+	}
 	feeds, err := f.feeds(ctx, info)
 	if err != nil {
 		return err
@@ -290,6 +313,23 @@ func (f *Follower) items(ctx context.Context, s Stream) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// replaced forgets what is known of a run if another one has its ID now, whose streams begin at
+// their first positions too.
+func (f *Follower) replaced(info *stet.RunInfo) error {
+	known, ok := f.places[info.ID]
+	switch now := (place{Run: info.Number, Incarnation: info.Incarnation, Generation: info.Generation}); {
+	case !ok:
+		f.places[info.ID] = now
+	case known.Run == 0:
+		known.Run = info.Number
+		f.places[info.ID] = known
+	case known.Run != info.Number:
+		f.places[info.ID] = now
+		return f.reset(info.ID)
 	}
 	return nil
 }

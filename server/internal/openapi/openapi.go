@@ -207,13 +207,16 @@ func (d *document) structure(t reflect.Type) object {
 	return reference
 }
 
+// Read reads a document, for Check.
+func Read(doc []byte) (document any, err error) {
+	err = json.Unmarshal(doc, &document)
+	return document, err
+}
+
 // Check returns what is wrong with the body of an answer: where it has another form than the
-// document says.
-func Check(doc []byte, method, pattern string, status int, body []byte) error {
-	var document, value any
-	if err := json.Unmarshal(doc, &document); err != nil {
-		return err
-	}
+// document says, which Read has returned.
+func Check(document any, method, pattern string, status int, body []byte) error {
+	var value any
 	if err := json.Unmarshal(body, &value); err != nil {
 		return err
 	}

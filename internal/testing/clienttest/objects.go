@@ -1,4 +1,4 @@
-package client_test
+package clienttest
 
 import (
 	"context"
@@ -13,12 +13,6 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// asAdmin returns a client of a server with every right.
-func asAdmin(t *testing.T) (*client.Client, *stet.Engine) {
-	t.Helper()
-	return serveAs(t, "admin")
-}
-
 func ok(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -26,9 +20,9 @@ func ok(t *testing.T, what string, err error) {
 	}
 }
 
-// TestQueuesByTheClient: what the client asks for is what the engine then says.
-func TestQueuesByTheClient(t *testing.T) {
-	c, e := asAdmin(t)
+// queues: what the client asks for is what the engine then says.
+func queues(t *testing.T, s site) {
+	c, e := s.as(t, "admin")
 	ctx := t.Context()
 	ok(t, "create", c.OnQueue("mail").Set(ctx, api.SetQueue{Limits: api.Limits{Concurrency: 2}, Create: true}))
 	ok(t, "pause", c.OnQueue("mail").Pause(ctx, "moving"))
@@ -51,9 +45,9 @@ func TestQueuesByTheClient(t *testing.T) {
 	}
 }
 
-// TestSchedulesByTheClient likewise.
-func TestSchedulesByTheClient(t *testing.T) {
-	c, e := asAdmin(t)
+// schedules likewise.
+func schedules(t *testing.T, s site) {
+	c, e := s.as(t, "admin")
 	ctx := t.Context()
 	hourly := api.SetSchedule{Workflow: "order", EveryMS: time.Hour.Milliseconds(), Input: json.RawMessage(`"tea"`)}
 	ok(t, "create", c.OnSchedule("hourly").Set(ctx, hourly))
@@ -88,9 +82,9 @@ func TestSchedulesByTheClient(t *testing.T) {
 	}
 }
 
-// TestLettersNodesTokensByTheClient likewise.
-func TestLettersNodesTokensByTheClient(t *testing.T) {
-	c, e := asAdmin(t)
+// lettersNodesTokens likewise.
+func lettersNodesTokens(t *testing.T, s site) {
+	c, e := s.as(t, "admin")
 	ctx := t.Context()
 	for _, id := range []string{"o-1", "o-2"} {
 		if _, err := order.Start(ctx, e, "tea", stet.ID(id)); err != nil {
@@ -154,9 +148,9 @@ func TestLettersNodesTokensByTheClient(t *testing.T) {
 	}
 }
 
-// TestFollow is told of a run until it has ended, and goes on after an event.
-func TestFollow(t *testing.T) {
-	c, e := serve(t)
+// follow is told of a run until it has ended, and goes on after an event.
+func follow(t *testing.T, s site) {
+	c, e := s.as(t, "operator")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := order.Start(ctx, e, "tea", stet.ID("o-1")); err != nil {
