@@ -131,7 +131,9 @@
 //   - it ends the run or begins to undo it (its Update has the mark Undoing and the run has
 //     not), and a Cancel or Terminate item is unexamined.
 //
-// Entries and marks of the turn stand in both cases.
+// Entries and marks of the turn stand in both cases. What its Update consumes counts as examined for
+// this, and is consumed only with the update: in both cases it stays as it was, and the Audits of the
+// Update are not noted. So no verb is answered by an end that is not written.
 //
 // Law 8. A status changes only along [Status.CanBecome]; another change refuses the turn.
 //
@@ -150,7 +152,7 @@
 //   - A turn whose Update says Paused unclaims its run whatever the status, and no item
 //     holds it back from suspending the run.
 //
-// Law 21. Audits of a turn and of a fork get the next numbers of their run and the time of
+// Law 21. Audits of a turn, of its Update and of a fork get the next numbers of their run and the time of
 // the act. A run's generation only grows.
 //
 // Law 22. A turn whose Update has a Continuation raises the run's incarnation by one and

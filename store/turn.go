@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // Batch is a group commit: turns of runs in shards that one node owns, and
 // commands, in one atomic durable act.
 type Batch struct {
@@ -55,6 +57,17 @@ func (t *Turn) Sent(v Verdict) [][]Command {
 	return nil
 }
 
+// ConsumedBy returns what a turn with verdict v consumes. The caller must not change it.
+func (t *Turn) ConsumedBy(v Verdict) []Consumption {
+	switch {
+	case v == Committed && t.Update != nil && len(t.Update.Consumed) > 0:
+		return slices.Concat(t.Consumed, t.Update.Consumed)
+	case v == Committed, v == StillReady:
+		return t.Consumed
+	}
+	return nil
+}
+
 // Span is a range of encoded locations: from From, before To.
 type Span struct{ From, To string }
 
@@ -96,6 +109,11 @@ type Update struct {
 	Waits        []byte
 	Queue        []byte    // its new place in a queue; nil: as before
 	Sends        []Command // to other runs, after those of the turn, unless the turn is StillReady
+	// Consumed are items that are consumed with the update: verbs that it carries out. If the turn
+	// is StillReady they stay as they were, without an answer, and Audit is not noted (law 5).
+	// None is among those of the turn.
+	Consumed []Consumption
+	Audit    []Audit // after those of the turn
 	// Discard says, in an update that ends the run, that the items left in its inbox are
 	// discarded instead of becoming dead letters.
 	Discard bool
@@ -134,7 +152,8 @@ const (
 	Committed Verdict = 1
 	// StillReady: the turn stands, but an unexamined item kept it from suspending or ending
 	// the run, or from beginning to undo it (law 5). The run stays claimed and in its
-	// status; of the Update only Build and the end of suspicion took effect.
+	// status; of the Update only Build and the end of suspicion took effect. What it would
+	// have consumed has no answer yet.
 	StillReady Verdict = 2
 	// Fenced: the lease's epoch is not current. Nothing of the turn stands.
 	Fenced Verdict = 3

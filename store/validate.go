@@ -401,6 +401,9 @@ func (t *Turn) validate() error {
 		return err
 	}
 	if t.Update != nil {
+		if err := checkAudit(t.Update.Audit); err != nil {
+			return err
+		}
 		for _, name := range t.Update.DiscardNames {
 			if err := checkText("message to discard", name, MaxName, true); err != nil {
 				return err

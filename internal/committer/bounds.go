@@ -86,6 +86,7 @@ func sizeOfTurn(t *store.Turn) bounds {
 		}
 	}
 	if u := t.Update; u != nil {
+		size.rows += len(u.Consumed)
 		size.bytes += len(u.Output) + len(u.Waits)
 		if u.Continue != nil {
 			size.bytes += len(u.Continue.Input)

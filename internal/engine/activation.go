@@ -39,9 +39,8 @@ type activation struct {
 	number   int64  // grows with each activation of the executor
 	id       string // set before the snapshot is posted, like workflow
 	workflow Workflow
-	expected bool         // the line of suspects waits until it is loaded
-	ends     store.Update // an end: a decision has answered a verb by it, and another verb has kept the run from ending
-	claimed  store.Time   // if the run was first claimed then or later, none executed it before; 0: one may have
+	expected bool       // the line of suspects waits until it is loaded
+	claimed  store.Time // if the run was first claimed then or later, none executed it before; 0: one may have
 
 	mu      sync.Mutex
 	events  []event

@@ -148,7 +148,7 @@ func (x *executor) sentItem(
 	case answer.Claimed:
 		claimed := &store.Claimed{New: true, Run: *run, Items: []store.Item{item}}
 		if !x.of(shard).post(in, &runClaimed{Claimed: claimed, byCommand: true}, 0) {
-			x.takeSince(shard, run.No, now, store.Update{})
+			x.takeSince(shard, run.No, now)
 		}
 	case !post((*itemArrived)(&item)):
 		x.of(shard).claimSoon()

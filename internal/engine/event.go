@@ -56,8 +56,8 @@ type (
 	// claim knows.
 	inboxUncertain struct{}
 	// dismissed: nothing is to be done here any more; reload: the run, still claimed, is
-	// to be loaded from scratch. If this is an end, it is to end so.
-	dismissed struct{ reload *store.Update }
+	// to be loaded from scratch. If its code was not executed here, that is still known.
+	dismissed struct{ reload bool }
 	// claimUncertain: the run is claimed, perhaps since it was parked, by a claim without answer.
 	claimUncertain struct{}
 )
@@ -143,12 +143,12 @@ func (inboxUncertain) handle(a *activation, _ []event) bool {
 
 func (ev dismissed) handle(a *activation, rest []event) bool {
 	a.leave(rest)
-	if ev.reload != nil {
-		a.x.takeSince(a.shard, a.no, 0, *ev.reload)
+	if ev.reload {
+		a.x.takeSince(a.shard, a.no, a.claimed)
 	}
 	return false
 }
 
 func (claimUncertain) handle(a *activation, rest []event) bool {
-	return a.r == nil || !a.r.Suspended() || a.turn.underWay || dismissed{&store.Update{}}.handle(a, rest)
+	return a.r == nil || !a.r.Suspended() || a.turn.underWay || dismissed{reload: true}.handle(a, rest)
 }

@@ -21,12 +21,12 @@ import (
 const loadChunk = 64
 
 // take brings a claimed run into memory.
-func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no, 0, store.Update{}) }
+func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no, 0) }
 
-// takeSince is take for a run that was claimed at a time; 0: that is not known. If ends is an end, it is to end so.
-func (x *executor) takeSince(h *ownership.Shard, no store.RunNo, claimed store.Time, ends store.Update) {
+// takeSince is take for a run that was claimed at a time; 0: that is not known.
+func (x *executor) takeSince(h *ownership.Shard, no store.RunNo, claimed store.Time) {
 	if a := x.memory.Expect(h, no); a != nil {
-		a.claimed, a.ends = claimed, ends
+		a.claimed = claimed
 		x.load(a)
 	}
 }
@@ -185,6 +185,7 @@ func (a *activation) load(s *store.Snapshot) {
 		a.releases = permit.Releases(&a.run)
 		a.r = a.code
 	}
+	a.claimed = 0 // it is executed from here on
 	a.deliver(s.Items...)
 }
 

@@ -31,11 +31,11 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 	case !run.Claimed:
 		// What the claim had found is done with already.
 		a.post(dismissed{})
-	case known && !a.ends.Status.Terminal() && run.Damage == "" && !a.isFirst(run) &&
-		(x.member == nil || run.Build <= x.build()) && verbs.ReplaysBefore(s) && permit.Has(run, s.Items):
+	case known && run.Damage == "" && !a.isFirst(run) && (x.member == nil || run.Build <= x.build()) &&
+		verbs.ReplaysBefore(s) && permit.Has(run, s.Items):
 		a.decidable.Store(s)
 		x.execute(a, s)
-	case a.ends.Status.Terminal(), verbs.NeedsNoCode(s, a.isFirst(run)):
+	case verbs.NeedsNoCode(s, a.isFirst(run)):
 		x.decide(a, s)
 	case !known, x.member != nil && x.build() != "" && run.Build > x.build():
 		x.unclaim(a, run)
@@ -73,7 +73,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 	w := x.e.cfg.Workflows[run.Workflow]
 	d, err := decide.AtRest(x.held, s, decide.Owner{
 		Reader: x.e.cfg.Store, Now: x.e.time.Now(), First: a.isFirst(run), Executes: x.e.executes(run.Workflow),
-		Discard: w.Discard, DiscardNames: w.DiscardNames, Ends: a.ends,
+		Discard: w.Discard, DiscardNames: w.DiscardNames,
 	})
 	if err != nil {
 		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
@@ -90,11 +90,11 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 // decided is called with the verdict on a decision about a run.
 func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, result store.TurnResult) {
 	if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-		x.e.waiters.Committed(d.Turn)
+		x.e.waiters.Committed(d.Turn, result.Verdict)
 	}
 	switch {
 	case result.Verdict == store.StillReady, result.Verdict == store.Committed && d.GoesOn:
-		a.post(dismissed{d.Turn.Update}) // there is more to decide, or the run goes on
+		a.post(dismissed{reload: true}) // there is more to decide, or the run goes on
 		return
 	case result.Verdict != store.Committed:
 		x.undecided(a.shard, run, result)

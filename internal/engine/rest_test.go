@@ -19,11 +19,9 @@ func (v verdicts) watch(s *gated) {
 	s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 		result, err := s.Store.Commit(ctx, b)
 		for i := range result.Turns {
-			if result.Turns[i].Verdict == store.Committed {
-				for _, c := range b.Turns[i].Consumed {
-					if c.Verdict != nil {
-						v[c.Item]++
-					}
+			for _, c := range b.Turns[i].ConsumedBy(result.Turns[i].Verdict) {
+				if c.Verdict != nil {
+					v[c.Item]++
 				}
 			}
 		}

@@ -75,7 +75,7 @@ func (a *activation) submit() {
 			a.dispatcher().wakeBy(turn.Update.WakeAt)
 		}
 		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			a.x.e.waiters.Committed(turn)
+			a.x.e.waiters.Committed(turn, result.Verdict)
 		}
 		a.post((*turnAnswered)(&result))
 		if result.Verdict == store.StillReady {

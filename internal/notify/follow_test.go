@@ -34,9 +34,11 @@ func TestVerdict(t *testing.T) {
 		ask(8, "late")
 		// The reader begins with the second one, which so reads again.
 		w.expectReads(t, "item there1", "item here1", "item here1", "item late1")
-		w.waiters.Committed(&store.Turn{Run: 1, Consumed: []store.Consumption{
-			{Item: 9, Verdict: []byte("no")}, {Item: 7, Verdict: []byte("yes")}, {Item: 8},
-		}})
+		turn := &store.Turn{Run: 1, Consumed: []store.Consumption{{Item: 9, Verdict: []byte("no")}, {Item: 8}},
+			Update: &store.Update{Consumed: []store.Consumption{{Item: 7, Verdict: []byte("no")}}}}
+		w.waiters.Committed(turn, store.StillReady) // 7 has no answer yet
+		turn.Update.Consumed[0].Verdict = []byte("yes")
+		w.waiters.Committed(turn, store.Committed)
 		synctest.Wait()
 		w.expectReads(t)
 		w.set("late", store.Item{No: 8, State: store.Consumed, Verdict: []byte("yes")})
@@ -85,7 +87,9 @@ func TestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		for name, happens := range map[string]func(){
-			"answered here":  func() { w.waiters.Committed(&store.Turn{Run: 1, Answers: make([]store.Consumption, 1)}) },
+			"answered here": func() {
+				w.waiters.Committed(&store.Turn{Run: 1, Answers: make([]store.Consumption, 1)}, store.Committed)
+			},
 			"ended here":     func() { w.waiters.RunEnded(store.Run{No: 1}) },
 			"elsewhere":      func() { w.another() },
 			"hint was lost":  func() { time.Sleep(time.Minute) },
@@ -156,10 +160,10 @@ func TestFollow(t *testing.T) {
 		w.mu.Unlock()
 		w.another()
 		expect(1)
-		w.waiters.Committed(&store.Turn{Run: 1, Values: make([]store.Setting, 1)})
+		w.waiters.Committed(&store.Turn{Run: 1, Values: make([]store.Setting, 1)}, store.Committed)
 		expect(1)
-		w.waiters.Committed(&store.Turn{Run: 2, Values: make([]store.Setting, 1)})
-		w.waiters.Committed(&store.Turn{Run: 1})
+		w.waiters.Committed(&store.Turn{Run: 2, Values: make([]store.Setting, 1)}, store.Committed)
+		w.waiters.Committed(&store.Turn{Run: 1}, store.Committed)
 		expect(0)
 
 		w.asked()

@@ -118,17 +118,18 @@ func (e *ending) deliver(r result) {
 }
 
 // Committed delivers what a turn that this process has committed has for the followers of
-// its run: verdicts, and hints that there is something new to read.
-func (w *Waiters) Committed(t *store.Turn) {
+// its run: verdicts, and hints that there is something new to read. v is the verdict on the turn, by which it stands.
+func (w *Waiters) Committed(t *store.Turn, v store.Verdict) {
+	consumed := t.ConsumedBy(v)
 	shows := len(t.Values)+len(t.Appends)+len(t.Answers) > 0 || t.Rewound || t.Update != nil && t.Update.Continue != nil
 	decides := func(c store.Consumption) bool { return c.Verdict != nil }
-	if !shows && !slices.ContainsFunc(t.Consumed, decides) {
+	if !shows && !slices.ContainsFunc(consumed, decides) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for f := range w.followers[t.Run] {
-		for _, c := range t.Consumed {
+		for _, c := range consumed {
 			if c.Item == f.item && decides(c) {
 				f.verdict = c.Verdict
 			}

@@ -93,11 +93,13 @@ func (f visit) turn(t *store.Turn) {
 	f.items(t.Returned, here)
 	inline := here
 	inline.inline = true
-	for _, list := range [][]store.Consumption{t.Consumed, t.Answers} {
+	consumed := func(list []store.Consumption) {
 		for i := range list {
 			f(&list[i].Verdict, inline.is(ofAnswer(list[i].Item)))
 		}
 	}
+	consumed(t.Consumed)
+	consumed(t.Answers)
 	for i := range t.Refused {
 		f(&t.Refused[i].Reason, inline.is(ofAnswer(t.Refused[i].Item)))
 	}
@@ -114,6 +116,8 @@ func (f visit) turn(t *store.Turn) {
 		if u.Continue != nil {
 			f(&u.Continue.Input, here.is(what{sort: inputOf, no: int64(t.Incarnation) + 1}))
 		}
+		consumed(u.Consumed)
+		f.audit(u.Audit, here)
 		f.commands(u.Sends)
 	}
 	f.commands(t.Sends)
@@ -175,7 +179,7 @@ func copyTurn(t *store.Turn) *store.Turn {
 	c.Sends = copyCommands(t.Sends)
 	if t.Update != nil {
 		u := *t.Update
-		u.Sends = copyCommands(u.Sends)
+		u.Sends, u.Consumed, u.Audit = copyCommands(u.Sends), slices.Clone(u.Consumed), slices.Clone(u.Audit)
 		if u.Continue != nil {
 			next := *u.Continue
 			u.Continue = &next

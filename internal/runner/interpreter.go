@@ -104,12 +104,12 @@ type Interpreter struct {
 	policies policies
 	pause    *store.Item // asks for the run to be paused; nil: nothing does
 	// terminate asks for the end of a run that is replayed first; nil: nothing does.
-	terminate  *store.Item
-	alike      []store.Item // that ask for the same, and are answered with it
-	terminates bool         // the run ends by it, perhaps within its replay
-	cancel     cancel
-	undo       undoing
-	turns      turns
+	terminate *store.Item
+	alike     []store.Item // that ask for the same, and are answered with it
+	ending    []store.Item // all of these, which the turn that ends the run answers; none: it ends otherwise
+	cancel    cancel
+	undo      undoing
+	turns     turns
 
 	renewal  *Renewal
 	result   *Outcome // what the workflow's function has returned
@@ -209,7 +209,11 @@ func (r *Interpreter) Terminate(it store.Item) {
 	if !r.j.Items.Know(it.No) {
 		return
 	}
-	if r.terminate != nil {
+	switch {
+	case r.ending != nil:
+		r.ending = append(r.ending, it)
+		return
+	case r.terminate != nil:
 		r.alike = append(r.alike, it)
 		return
 	}
@@ -222,18 +226,18 @@ func (r *Interpreter) Terminate(it store.Item) {
 // terminated ends the run as requested.
 func (r *Interpreter) terminated() {
 	it := r.terminate
-	r.terminate, r.terminates = nil, true
-	for _, asked := range append([]store.Item{*it}, r.alike...) {
-		r.Answer(asked.No, verbs.Yes())
-		r.audit(&asked)
-	}
-	r.alike = nil
+	r.ending = append([]store.Item{*it}, r.alike...)
+	r.terminate, r.alike = nil, nil
 	if r.pause != nil {
 		if r.pause.No != 0 {
 			r.Answer(r.pause.No, verbs.No(verbs.Terminated))
 		}
 		r.pause = nil
 	}
+	if it := r.cancel.item; it != nil && it.Name != "" { // a parent waits for no answer
+		r.Answer(it.No, verbs.No(verbs.Terminated))
+	}
+	r.cancel.item = nil
 	reason := reasonOf("terminated", it.Value)
 	owed := r.undo.effects.List(r.undo.open())
 	r.over = &Outcome{Status: store.Cancelled, Reason: reason, Output: stored.CancelledOutput(reason, owed, nil)}

@@ -67,11 +67,7 @@ func (j *durable) commit(t *store.Turn) bool {
 			it.State = store.Seen
 		}
 	}
-	for _, c := range t.Consumed {
-		if it := j.item(c.Item); it != nil {
-			it.State, it.Verdict = store.Consumed, c.Verdict
-		}
-	}
+	j.consume(t.Consumed)
 	j.carry(t.Sends)
 	j.takes(t)
 	for _, no := range t.Dead {
@@ -87,11 +83,16 @@ func (j *durable) commit(t *store.Turn) bool {
 	}
 	decides := u.Status.Terminal() || u.Marks&^j.run.Marks&store.Undoing != 0
 	for _, it := range j.items {
+		if slices.ContainsFunc(u.Consumed, consumes(it.No)) {
+			continue
+		}
 		if it.State == store.New && (u.Status == store.Suspended || decides &&
 			(it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)) {
 			return false
 		}
 	}
+	j.consume(u.Consumed)
+	j.audit = append(j.audit, u.Audit...)
 	if next := u.Continue; next != nil {
 		if id := j.renew(); id != "" {
 			j.violate("child %s goes on although its parent has continued as new", id)
@@ -107,6 +108,18 @@ func (j *durable) commit(t *store.Turn) bool {
 	}
 	j.carry(u.Sends)
 	return true
+}
+
+func (j *durable) consume(list []store.Consumption) {
+	for _, c := range list {
+		if it := j.item(c.Item); it != nil {
+			it.State, it.Verdict = store.Consumed, c.Verdict
+		}
+	}
+}
+
+func consumes(no store.ItemNo) func(store.Consumption) bool {
+	return func(c store.Consumption) bool { return c.Item == no }
 }
 
 // check notes the laws that a turn breaks.
@@ -151,7 +164,7 @@ func (j *durable) check(t *store.Turn) {
 			j.violate("item %d is seen and was never sent, or was seen before", no)
 		}
 	}
-	for _, c := range t.Consumed {
+	for _, c := range t.ConsumedBy(store.Committed) {
 		if it := j.item(c.Item); it == nil || it.State == store.Consumed || it.State == store.Dead {
 			j.violate("item %d is consumed and was never sent, or is consumed twice", c.Item)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
 
@@ -117,6 +118,41 @@ func TestASecondTerminateIsAnsweredToo(t *testing.T) {
 	for _, it := range h.j.items {
 		if string(it.Verdict) != "y" {
 			t.Errorf("the verdict of item %d is %q", it.No, it.Verdict)
+		}
+	}
+}
+
+// TestATerminateIsAnsweredByTheEndAlone: while something keeps the run from ending, the terminates have no answer.
+func TestATerminateIsAnsweredByTheEndAlone(t *testing.T) {
+	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "work")) })
+	h.play()
+	send := func(kind store.ItemKind) store.Item {
+		return h.j.send(store.Item{Kind: kind, Name: "ada", Sent: h.clock})
+	}
+	h.r.Terminate(send(store.ItemTerminate))
+	h.advance()
+	if !h.take() {
+		t.Fatal("the end is no turn")
+	}
+	cancel, second := send(store.ItemCancel), send(store.ItemTerminate)
+	h.commit()
+	for _, it := range h.j.items {
+		if it.State != store.New || it.Verdict != nil {
+			t.Errorf("the run goes on, and the %s is %d with %q", it.Kind, it.State, it.Verdict)
+		}
+	}
+	if h.j.run.Status != store.Running || len(h.j.audit) > 0 {
+		t.Errorf("the run is %s, its audit %+v", h.j.run.Status, h.j.audit)
+	}
+	h.r.Deliver(cancel)
+	h.r.Terminate(second)
+	h.play()
+	if h.j.run.Status != store.Cancelled || h.j.run.Reason != "terminated" || len(h.j.audit) != 2 {
+		t.Errorf("the run is %s, %q, its audit %+v", h.j.run.Status, h.j.run.Reason, h.j.audit)
+	}
+	for _, it := range h.j.items {
+		if yes, reason := verbs.DecodeVerdict(it.Verdict); yes != (it.Kind == store.ItemTerminate) || !yes && reason == "" {
+			t.Errorf("the verdict of the %s is %q", it.Kind, it.Verdict)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (r *Interpreter) Take() *store.Turn {
 	if r.turns.underWay || r.turns.suspended || r.turns.last || r.broken != nil {
 		return nil
 	}
-	if r.over != nil && r.over.Status.Terminal() && (r.j.Live() || r.terminates) {
+	if r.over != nil && r.over.Status.Terminal() && (r.j.Live() || r.ending != nil) {
 		r.runs.End()
 	}
 	if r.over != nil && r.over.Status != store.Stalled {
@@ -99,6 +99,13 @@ func (r *Interpreter) update(status store.Status) *store.Update {
 		u.Output, u.Reason = r.over.Output, r.over.Reason
 		if r.over.Stall != nil {
 			u.Reason = r.over.Stall.Error()
+		}
+		for i := range r.ending {
+			it := &r.ending[i]
+			u.Consumed = append(u.Consumed, store.Consumption{Item: it.No, Verdict: verbs.Yes()})
+			if it.Name != "" {
+				u.Audit = append(u.Audit, stored.AuditOf(it, string(it.Value), ""))
+			}
 		}
 		if status == store.Cancelled && u.Output == nil {
 			u.Output = stored.CancelledOutput(u.Reason, nil, r.cfg.Run.Output)

@@ -53,13 +53,19 @@ func (a *items) answered(commands []store.Command, answers []store.Answer) {
 	}
 }
 
-// looked takes what a turn that was written has looked at. rests: the turn's update counts.
-func (a *items) looked(t *store.Turn, id string, counts bool) {
+// looked takes what a turn that was written with a verdict has looked at.
+func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
 	unseen := a.unseen[t.Run]
+	counts := v == store.Committed
+	for _, c := range t.Consumed {
+		if !counts && string(c.Verdict) == "y" && unseen[c.Item] == store.ItemTerminate {
+			a.violated("1: %s goes on, and its terminate was accepted", id)
+		}
+	}
 	for _, no := range t.Seen {
 		delete(unseen, no)
 	}
-	for _, c := range t.Consumed {
+	for _, c := range t.ConsumedBy(v) {
 		delete(unseen, c.Item)
 	}
 	for _, no := range t.Dead {
@@ -82,7 +88,7 @@ func (a *items) looked(t *store.Turn, id string, counts bool) {
 }
 
 // turn takes a turn that was written.
-func (a *items) turn(t *store.Turn) {
+func (a *items) turn(t *store.Turn, v store.Verdict) {
 	for _, it := range t.Returned {
 		for no, known := range a.accepted {
 			// What a rewind makes from the history has the ID of the item, and no number.
@@ -92,7 +98,7 @@ func (a *items) turn(t *store.Turn) {
 			}
 		}
 	}
-	for _, c := range t.Consumed {
+	for _, c := range t.ConsumedBy(v) {
 		known := a.accepted[c.Item]
 		switch {
 		case known == nil:

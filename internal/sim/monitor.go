@@ -203,8 +203,8 @@ func (m *monitor) committed(request, body []byte) {
 		}
 		changed := m.changed[m.ids[t.Run]] || len(t.Rewrites) > 0 // an act that ends a run changes no history
 		m.turn(t)
-		m.items.turn(t)
-		m.items.looked(t, m.ids[t.Run], v == store.Committed)
+		m.items.turn(t, v)
+		m.items.looked(t, m.ids[t.Run], v)
 		var sent []store.Command
 		for _, c := range t.Sent(v) {
 			sent = append(sent, c...)
@@ -322,7 +322,7 @@ func describe(t *store.Turn, v store.Verdict) string {
 	for _, e := range t.Entries {
 		s += fmt.Sprintf(", entry %q kind %d state %d %.60q", e.Loc, e.Kind, e.State, e.Value)
 	}
-	for _, c := range t.Consumed {
+	for _, c := range t.ConsumedBy(v) {
 		s += fmt.Sprintf(", consumes %d %.20q", c.Item, c.Verdict)
 	}
 	if len(t.Seen) > 0 {

@@ -8,7 +8,7 @@ const (
 	AlreadyCancelling = "the run is already being cancelled"
 	// AlreadyPausing refuses a pause while the bodies of another one are waited for.
 	AlreadyPausing = "the run is already being paused"
-	// Terminated refuses a pause that a terminate has overtaken.
+	// Terminated refuses a pause or a cancel that a terminate has overtaken.
 	Terminated = "the run was terminated"
 	// Withdrawn refuses a pause that a resume has withdrawn before it took effect.
 	Withdrawn = "the pause was withdrawn by a resume"

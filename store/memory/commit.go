@@ -77,8 +77,7 @@ func (d *data) commit(t *store.Turn, l *store.Lease, now store.Time) store.TurnR
 		}
 	}
 	for _, c := range t.Consumed {
-		it := r.item(c.Item)
-		it.State, it.Value, it.Headers, it.Verdict = store.Consumed, nil, nil, bytes.Clone(c.Verdict)
+		r.consume(&c)
 	}
 	for _, c := range t.Answers {
 		r.item(c.Item).Verdict = bytes.Clone(c.Verdict)
@@ -194,6 +193,14 @@ func (d *data) refuses(r *run, t *store.Turn) string {
 		}
 		done[x.Item] = true
 	}
+	if t.Update != nil {
+		for _, c := range t.Update.Consumed {
+			if it := r.item(c.Item); it == nil || !pending(it) || done[c.Item] {
+				return fmt.Sprintf("the run has no pending item number %d to consume with the update", c.Item)
+			}
+			done[c.Item] = true
+		}
+	}
 	answered := map[store.ItemNo]bool{} // by this turn
 	for _, c := range t.Answers {
 		it := r.item(c.Item)
@@ -261,6 +268,12 @@ func (r *run) note(audit []store.Audit, now store.Time) {
 	}
 }
 
+// consume uses an item up.
+func (r *run) consume(c *store.Consumption) {
+	it := r.item(c.Item)
+	it.State, it.Value, it.Headers, it.Verdict = store.Consumed, nil, nil, bytes.Clone(c.Verdict)
+}
+
 // pending reports whether an item is neither consumed nor dead.
 func pending(it *store.Item) bool { return it.State == store.New || it.State == store.Seen }
 
@@ -311,6 +324,11 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	if d.holdsBack(r, u) {
 		return store.StillReady
 	}
+	for i := range u.Consumed {
+		r.consume(&u.Consumed[i])
+	}
+	r.examine(d)
+	r.note(u.Audit, now)
 	if u.Status.Terminal() && !r.Status.Terminal() {
 		r.Ended, r.Expires = now, u.Expires(now)
 		r.abandon()
@@ -372,13 +390,10 @@ func (r *run) continueAsNew(c *store.Continuation, now store.Time) {
 // holdsBack reports whether something unexamined keeps the run from suspending,
 // ending, or beginning to undo.
 func (d *data) holdsBack(r *run, u *store.Update) bool {
-	switch {
-	case u.Status == store.Suspended && u.Marks&(store.Paused|store.Held) == 0 && d.dirty[r]:
-		return true
-	case u.Status.Terminal() && !r.Status.Terminal(), u.Marks&^r.Marks&store.Undoing != 0:
-		return slices.ContainsFunc(r.items, func(it *store.Item) bool {
-			return it.State == store.New && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate)
-		})
-	}
-	return false
+	suspends := u.Status == store.Suspended && u.Marks&(store.Paused|store.Held) == 0
+	ends := u.Status.Terminal() && !r.Status.Terminal() || u.Marks&^r.Marks&store.Undoing != 0
+	return d.dirty[r] && (suspends || ends) && slices.ContainsFunc(r.items, func(it *store.Item) bool {
+		return it.State == store.New && (suspends || it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate) &&
+			!slices.ContainsFunc(u.Consumed, func(c store.Consumption) bool { return c.Item == it.No })
+	})
 }

@@ -135,12 +135,15 @@ func (f *flatBatch) turn(place int64, t *store.Turn) bool {
 	if u == nil {
 		return true
 	}
-	if u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild {
+	if u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild || len(u.Audit) > 0 {
 		return false
 	}
 	if f.held[t.Run] {
 		f.riders.held = append(f.riders.held, updateRow{run, u})
 		return true
+	}
+	for _, c := range u.Consumed { // with the update or not at all, as the statement has it
+		f.consumed = append(f.consumed, itemRow{run, int64(c.Item), c.Verdict})
 	}
 	f.updates = append(f.updates, updateRow{run, u})
 	return f.commands(place, u.Sends)

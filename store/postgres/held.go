@@ -93,8 +93,10 @@ func (f *flatBatch) holdUnexamined(ctx context.Context, s *Store, conn *pgx.Conn
 		for _, no := range t.Seen {
 			examined = append(examined, int64(no))
 		}
-		for _, c := range t.Consumed {
-			examined = append(examined, int64(c.Item))
+		for _, list := range [][]store.Consumption{t.Consumed, t.Update.Consumed} {
+			for _, c := range list {
+				examined = append(examined, int64(c.Item))
+			}
 		}
 	}
 	if len(runs) == 0 {

@@ -25,7 +25,7 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 	switch {
 	case entries && t.Update == nil:
 		what = entriesTurn
-	case entries && t.Update.Continue == nil && len(t.Update.Sends) == 0:
+	case entries && t.Update.Continue == nil && len(t.Update.Sends)+len(t.Update.Consumed)+len(t.Update.Audit) == 0:
 		what = updateTurn
 	}
 	a.text(what)
@@ -97,6 +97,8 @@ func (c *committing) turnArguments(a *args, t *store.Turn, at floors) {
 		}
 		a.text(first)
 	}
+	consumptions(u.Consumed)
+	a.audit(u.Audit)
 	sends(u.Sends)
 }
 

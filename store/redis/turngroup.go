@@ -45,7 +45,8 @@ func (c *committing) isSmall(t *store.Turn) bool {
 // and an output.
 func isPlain(u *store.Update) bool {
 	return (u.Status == store.Running || u.Status.Terminal()) && u.Marks == 0 && u.WakeAt == 0 && u.Generation == 0 &&
-		!u.Isolate && !u.EndIsolation && !u.Unclaim && !u.AnyBuild && !hasMore(u) && u.Continue == nil && len(u.Sends) == 0
+		!u.Isolate && !u.EndIsolation && !u.Unclaim && !u.AnyBuild && !hasMore(u) && u.Continue == nil &&
+		len(u.Sends)+len(u.Consumed)+len(u.Audit) == 0
 }
 
 // groupArguments adds a group, see turnGroup in commit.lua.

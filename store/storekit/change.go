@@ -89,7 +89,8 @@ func ChangeOf(b *store.Batch, result *store.BatchResult) store.Change {
 // answersOthers reports whether somebody outside of the run may wait for what the turn
 // says: an answer, an end, a feed.
 func answersOthers(t *store.Turn) bool {
-	if u := t.Update; u != nil && (u.Status != store.Running || u.Marks != 0 || u.Unclaim || u.Continue != nil) {
+	if u := t.Update; u != nil && (u.Status != store.Running || u.Marks != 0 || u.Unclaim || u.Continue != nil ||
+		len(u.Consumed) > 0) {
 		return true
 	}
 	inbox := len(t.Seen) + len(t.Consumed) + len(t.Answers) + len(t.Returned) + len(t.Dead) + len(t.Refused)

@@ -222,7 +222,7 @@ func (b *broken) unexamined(ctx context.Context, t *store.Turn, kinds ...store.I
 	items, _ := b.Store.Inbox(ctx, t.Run) // without an answer there is nothing to break
 	for _, it := range items {
 		named := slices.Contains(t.Seen, it.No) ||
-			slices.ContainsFunc(t.Consumed, func(c store.Consumption) bool { return c.Item == it.No })
+			slices.ContainsFunc(t.ConsumedBy(store.Committed), func(c store.Consumption) bool { return c.Item == it.No })
 		if it.State == store.New && !named && (kinds == nil || slices.Contains(kinds, it.Kind)) {
 			nos = append(nos, it.No)
 		}
@@ -358,6 +358,27 @@ var defects = []*defect{
 	{name: "nothing is rewritten", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Rewrites = nil })},
 	{name: "nothing returns to the inbox", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Returned = nil })},
 	{name: "no act is noted", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) { t.Audit = nil })},
+	{name: "an end that is held back answers verbs", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil {
+			u := *t.Update
+			t.Consumed, u.Consumed, t.Update = t.ConsumedBy(store.Committed), nil, &u
+		}
+	})},
+	{name: "an end that is held back is noted", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil {
+			u := *t.Update
+			t.Audit, u.Audit, t.Update = slices.Concat(t.Audit, u.Audit), nil, &u
+		}
+	})},
+	{name: "an update answers no verb", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
+		if t.Update != nil && len(t.Update.Consumed) > 0 {
+			u := *t.Update
+			for _, c := range u.Consumed {
+				t.Seen = append(slices.Clip(t.Seen), c.Item)
+			}
+			u.Consumed, t.Update = nil, &u
+		}
+	})},
 	{name: "no run is paused", commit: turns(func(b *broken, ctx context.Context, t *store.Turn) {
 		if t.Update != nil {
 			u := *t.Update

@@ -495,6 +495,8 @@ func (g *generator) turn(r *store.Run) store.Turn {
 		case it.State == store.Dead && !g.chance(60):
 		case g.chance(4):
 			t.Consumed = append(t.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
+		case t.Update != nil && g.chance(6):
+			t.Update.Consumed = append(t.Update.Consumed, store.Consumption{Item: it.No, Verdict: g.value()})
 		case g.chance(8) && (it.Kind.CanBeDead() || g.chance(20)):
 			t.Dead = append(t.Dead, it.No)
 		case g.chance(8) && (it.Kind.CanBeRefused() || g.chance(20)):
@@ -517,6 +519,9 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	}
 	if t.Update != nil && g.chance(4) {
 		t.Update.Sends = g.commands(1 + g.IntN(2))
+	}
+	if t.Update != nil && g.chance(3) {
+		t.Update.Audit = g.audit()
 	}
 	return t
 }

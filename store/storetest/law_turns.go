@@ -253,6 +253,94 @@ var law05 = []testCase{
 		o.turn(update(r, refusedUpdate), store.StillReady)
 		k.equal("the run", k.get(r.No), want)
 	}},
+	{"WhatTheUpdateConsumesGoesWithIt", func(k *kit) {
+		o := k.owner(k.s, "n")
+		yes := func(no store.ItemNo) []store.Consumption {
+			return []store.Consumption{{Item: no, Verdict: []byte("yes")}}
+		}
+		for what, u := range map[string]store.Update{
+			"an end":               {Status: store.Cancelled, Reason: "because"},
+			"the begin of undoing": {Status: store.Running, Marks: store.Undoing},
+			"a suspension":         {Status: store.Suspended, Waits: []byte("w")},
+		} {
+			r := o.started(what)
+			command := verb(r.ID, "t", store.ItemTerminate)
+			command.Item.Value = []byte("why")
+			terminate, cancel := k.send(command), k.send(verb(r.ID, "c", store.ItemCancel))
+			before := k.inbox(r.No)
+			u.Consumed, u.Audit = yes(terminate), []store.Audit{{Verb: "terminate"}}
+			o.turn(&store.Turn{Run: r.No, Shard: shardA, Entries: []store.Entry{entry("x", store.Done)},
+				Audit: []store.Audit{{Verb: "before"}}, Update: &u}, store.StillReady)
+			o.again()
+			k.equal(what+" that is held back leaves the inbox", k.inbox(r.No), before)
+			if c := o.claim(10, "w"); len(c.Runs) != 1 || c.Runs[0].New || len(c.Runs[0].Items) != 2 {
+				k.Errorf("%s that is held back: a claim finds %+v", what, c.Runs)
+			}
+			turn := update(r, u)
+			turn.Consumed = []store.Consumption{{Item: cancel, Verdict: []byte("no")}}
+			o.turn(turn, store.Committed)
+			for id, answer := range map[string]string{"t": "yes", "c": "no"} {
+				if it := k.inbox(r.No, id)[0]; it.State != store.Consumed || string(it.Verdict) != answer || it.Value != nil {
+					k.Errorf("%s: the item %s is %+v", what, id, it)
+				}
+			}
+			if now := k.get(r.No); now.Status != u.Status || now.Marks != u.Marks || len(k.history(r.No)) != 1 {
+				k.Errorf("%s: the run is %+v", what, now)
+			}
+			var acts []string
+			audit, err := k.s.Audit(k.ctx, r.No)
+			k.ok(err)
+			for _, a := range audit {
+				acts = append(acts, fmt.Sprint(a.No, a.Verb))
+			}
+			k.equal(what+": the acts", acts, []string{"1before", "2terminate"})
+		}
+	}},
+	{"OneCancelThatTheUpdateConsumesDoesNotHoldItBack", func(k *kit) {
+		o := k.owner(k.s, "n")
+		var turns []*store.Turn
+		for i := range 3 { // without an act, in one batch
+			r := o.started(fmt.Sprint(i))
+			no := k.send(verb(r.ID, "c", store.ItemCancel))
+			turns = append(turns, update(r, store.Update{Status: store.Cancelled,
+				Consumed: []store.Consumption{{Item: no, Verdict: []byte("yes")}}}))
+		}
+		for i, result := range o.batch(nil, turns...).Turns {
+			it := k.inbox(turns[i].Run, "c")[0]
+			if result.Verdict != store.Committed || it.State != store.Consumed || string(it.Verdict) != "yes" ||
+				k.get(turns[i].Run).Status != store.Cancelled {
+				k.Errorf("the turn is %s, the cancel %+v", result.Verdict, it)
+			}
+		}
+	}},
+	{"WhatTheUpdateCannotConsumeRefusesTheTurn", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r, other := o.started("r"), o.started("other")
+		gone := k.send(verb("r", "gone", store.ItemTerminate))
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: gone}}}, store.Committed)
+		terminate, strange := k.send(verb("r", "t", store.ItemTerminate)), k.send(verb("other", "t", store.ItemTerminate))
+		ends := func(nos ...store.ItemNo) *store.Turn {
+			t := update(r, store.Update{Status: store.Cancelled})
+			for _, no := range nos {
+				t.Update.Consumed = append(t.Update.Consumed, store.Consumption{Item: no})
+			}
+			return t
+		}
+		both := ends(terminate)
+		both.Consumed = both.Update.Consumed
+		refused := func() {
+			for _, turn := range []*store.Turn{ends(terminate, gone), ends(terminate, strange), ends(terminate, terminate),
+				ends(terminate, 99999), both} {
+				o.turn(turn, store.Refused)
+			}
+		}
+		k.unchanged("an update that consumes what it cannot", refused)
+		k.send(verb("r", "c", store.ItemCancel))
+		k.unchanged("one that would be held back besides", refused)
+		if got := k.get(other.No); got.Status != store.Running {
+			k.Errorf("another run is %s", got.Status)
+		}
+	}},
 	{"WhatAFormerTurnOfTheBatchSendsHoldsBack", func(k *kit) {
 		o := k.owner(k.s, "n")
 		sender, receiver := o.started("sender"), o.started("receiver")

@@ -380,6 +380,7 @@ var law21 = []testCase{
 				"an act with a long reason":    {Audit: []store.Audit{{Verb: "v", Why: strings.Repeat("x", store.MaxWhy+1)}}},
 				"an act with a long detail":    {Audit: []store.Audit{{Verb: "v", Detail: strings.Repeat("x", store.MaxDetail+1)}}},
 				"an act with a name of a line": {Audit: []store.Audit{{Verb: "v", Who: "a\nb"}}},
+				"an act of an update":          {Update: &store.Update{Status: store.Running, Audit: []store.Audit{{Who: "w"}}}},
 				"a rewrite without a location": {Rewrites: []store.Entry{{Kind: store.KindStep, State: store.Open}}},
 				"a generation below 0":         {Entries: []store.Entry{entry("x", store.Open, func(e *store.Entry) { e.Generation = -1 })}},
 				"a returned verb":              {Returned: []store.Item{{Kind: store.ItemCancel, ID: "i"}}},

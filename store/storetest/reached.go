@@ -22,6 +22,7 @@ var situations = []string{
 	"a tag removed", "a run found by its tag",
 	"a dead letter", "an item refused", "a dead letter new again", "a dead letter discarded",
 	"a run swept", "rows swept alone", "a sweep fenced", "a run held", "a run granted",
+	"an item consumed with an update", "an item kept by an update that is held back",
 }
 
 // count notes the situations that an operation has reached.
@@ -151,13 +152,17 @@ func (w *world) countTurns(o *commitOp) {
 // countTakenBack notes the situations of committed turns that revert.
 func (w *world) countTakenBack(o *commitOp, results []store.TurnResult) {
 	for i := range o.Turns {
+		t := &o.Turns[i]
+		if i < len(results) && results[i].Verdict == store.StillReady && len(t.Update.Consumed) > 0 {
+			w.reached["an item kept by an update that is held back"]++
+		}
 		if i >= len(results) || results[i].Verdict != store.Committed {
 			continue
 		}
-		t := &o.Turns[i]
 		for what, is := range map[string]bool{
 			"an entry rewritten": len(t.Rewrites) > 0, "an item returned": len(t.Returned) > 0,
-			"an act noted": len(t.Audit) > 0, "a generation raised": t.Update != nil && t.Update.Generation > 0,
+			"an item consumed with an update": t.Update != nil && len(t.Update.Consumed) > 0,
+			"an act noted":                    len(t.Audit) > 0, "a generation raised": t.Update != nil && t.Update.Generation > 0,
 		} {
 			if is {
 				w.reached[what]++

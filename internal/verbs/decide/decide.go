@@ -26,9 +26,6 @@ type Owner struct {
 	Discard  bool       // the workflow keeps no dead letters
 	// DiscardNames are those messages of which it keeps none.
 	DiscardNames []string
-	// Ends is the update of a former decision by which the run was to end. The verb was answered,
-	// but another one that had come meanwhile kept the run from ending. No end: there was none.
-	Ends store.Update
 }
 
 // Decision is the turn to commit and what follows from it. The turn lacks where the
@@ -46,15 +43,7 @@ type Decision struct {
 // error says that the history could not be read: nothing is decided.
 func AtRest(ctx context.Context, s *store.Snapshot, by Owner) (Decision, error) {
 	d := begin(ctx, s, by)
-	ends := by.Ends.Status.Terminal()
-	if ends {
-		*d.update = by.Ends
-		d.update.Sends = nil
-	}
 	for i := range d.items {
-		if ends && takesUp(&d.items[i]) {
-			break // it is asked of the run when it has ended
-		}
 		if err := d.take(i); err != nil {
 			return Decision{}, err
 		}
@@ -172,10 +161,14 @@ func (d *decision) verb(i int) error {
 		d.consume(it, verbs.No(refused))
 		return nil
 	}
-	if it.Name != "" { // otherwise another run asks, which is no act of an operator
-		d.turn.Audit = append(d.turn.Audit, stored.AuditOf(it, stored.Why(it), detail))
+	consumed, audit := &d.turn.Consumed, &d.turn.Audit
+	if it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate { // another verb may keep the run from ending
+		consumed, audit = &d.update.Consumed, &d.update.Audit
 	}
-	d.consume(it, verbs.Yes())
+	if it.Name != "" { // otherwise another run asks, which is no act of an operator
+		*audit = append(*audit, stored.AuditOf(it, stored.Why(it), detail))
+	}
+	*consumed = append(*consumed, store.Consumption{Item: it.No, Verdict: verbs.Yes()})
 	return nil
 }
 

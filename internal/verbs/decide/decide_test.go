@@ -78,7 +78,7 @@ func atRest(t *testing.T, s *store.Snapshot, p *past) decide.Decision {
 	if d.Ended != nil && (d.GoesOn || !d.Ended.Status.Terminal() || s.Run.Status.Terminal()) {
 		t.Errorf("it ends a run that was %s: %+v", s.Run.Status, d)
 	}
-	for _, c := range d.Turn.Consumed {
+	for _, c := range d.Turn.ConsumedBy(store.Committed) {
 		if slices.Contains(d.Turn.Seen, c.Item) {
 			t.Errorf("item %d is consumed and seen", c.Item)
 		}
@@ -88,7 +88,7 @@ func atRest(t *testing.T, s *store.Snapshot, p *past) decide.Decision {
 
 // verdict returns the verdict on an item: "yes", the reason for the refusal, or "open".
 func verdict(d *decide.Decision, no store.ItemNo) string {
-	for _, c := range d.Turn.Consumed {
+	for _, c := range d.Turn.ConsumedBy(store.Committed) {
 		if c.Item == no {
 			if yes, reason := verbs.DecodeVerdict(c.Verdict); !yes {
 				return reason
@@ -142,7 +142,7 @@ func TestVerbsOfTheTable(t *testing.T) {
 					p.reads != 1 {
 					t.Errorf("%s of a run that is %s: the turn is %+v", kind, status, d.Turn)
 				}
-				if len(d.Turn.Audit) > 0 != (got == "yes") {
+				if len(d.Turn.Audit)+len(d.Turn.Update.Audit) > 0 != (got == "yes") {
 					t.Errorf("%s of a run that is %s: the audit is %+v", kind, status, d.Turn.Audit)
 				}
 			}

@@ -55,6 +55,8 @@ type Batch struct {
 
 	current map[store.Shard]bool
 	repeat  bool // the batch was applied before
+
+	examined []store.ItemNo // new items that the update of the turn at hand consumes, marked as seen
 }
 
 // Refusal is the error of a turn that breaks a law. The transaction is taken back and

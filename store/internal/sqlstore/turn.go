@@ -183,7 +183,8 @@ func (b *Batch) answerWatch(run store.RunNo, watch *store.Item) error {
 	return err
 }
 
-// items marks the items that a turn has seen, consumed, answered, given up and returned.
+// items marks the items that a turn has seen, consumed, answered, given up and returned, and those that its update
+// consumes.
 func (b *Batch) items(turn *store.Turn) error {
 	run := int64(turn.Run)
 	for _, no := range turn.Seen {
@@ -193,9 +194,7 @@ func (b *Batch) items(turn *store.Turn) error {
 		}
 	}
 	for _, c := range turn.Consumed {
-		if err := b.mark("the run has no pending item number %d to consume", c.Item,
-			`UPDATE stet.inbox SET state={consumed}, val=NULL, headers=NULL, verdict=$1
-			WHERE item_no=$2 AND run_no=$3 AND state<{consumed}`, c.Verdict, int64(c.Item), run); err != nil {
+		if err := b.consume(turn.Run, c); err != nil {
 			return err
 		}
 	}
@@ -214,6 +213,9 @@ func (b *Batch) items(turn *store.Turn) error {
 			x.Reason, store.RefusedID(x.Item), int64(x.Item), run); err != nil {
 			return err
 		}
+	}
+	if err := b.examine(turn); err != nil {
+		return err
 	}
 	for _, c := range turn.Answers {
 		if c.Verdict == nil {
@@ -236,6 +238,59 @@ func (b *Batch) items(turn *store.Turn) error {
 		}
 	}
 	return nil
+}
+
+// examine marks as seen, until it is known whether the update takes effect, what it consumes.
+func (b *Batch) examine(turn *store.Turn) error {
+	b.examined = b.examined[:0]
+	if turn.Update == nil {
+		return nil
+	}
+	for i, c := range turn.Update.Consumed {
+		var state int64
+		found, err := b.Rows.Row("SELECT state FROM stet.inbox WHERE item_no=$1 AND run_no=$2 AND state<{consumed}",
+			[]any{int64(c.Item), int64(turn.Run)}, &state)
+		if err != nil {
+			return err
+		}
+		same := func(former store.Consumption) bool { return former.Item == c.Item }
+		if !found || slices.ContainsFunc(turn.Update.Consumed[:i], same) {
+			return refuse("the run has no pending item number %d to consume with the update", c.Item)
+		}
+		if store.ItemState(state) != store.New {
+			continue
+		}
+		if _, err := b.Rows.Exec("UPDATE stet.inbox SET state={seen} WHERE item_no=$1", int64(c.Item)); err != nil {
+			return err
+		}
+		b.examined = append(b.examined, c.Item)
+	}
+	return nil
+}
+
+// settle consumes what the update consumes, and notes its acts; or, if it is held back, leaves all as it was.
+func (b *Batch) settle(turn *store.Turn, held bool) error {
+	if held {
+		for _, no := range b.examined {
+			if _, err := b.Rows.Exec("UPDATE stet.inbox SET state={new} WHERE item_no=$1", int64(no)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, c := range turn.Update.Consumed {
+		if err := b.consume(turn.Run, c); err != nil {
+			return err
+		}
+	}
+	return note(b.Rows, turn.Run, turn.Update.Audit, b.Now)
+}
+
+// consume uses an item up.
+func (b *Batch) consume(run store.RunNo, c store.Consumption) error {
+	return b.mark("the run has no pending item number %d to consume", c.Item,
+		`UPDATE stet.inbox SET state={consumed}, val=NULL, headers=NULL, verdict=$1
+		WHERE item_no=$2 AND run_no=$3 AND state<{consumed}`, c.Verdict, int64(c.Item), int64(run))
 }
 
 // mark executes a statement that changes an item, and refuses the turn if there is none

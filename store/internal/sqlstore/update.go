@@ -72,6 +72,9 @@ func newChange(u *store.Update, from store.Status, held bool, now store.Time) Ch
 func (b *Batch) update(turn *store.Turn, from *RunState) (store.Verdict, error) {
 	u := turn.Update
 	held, err := b.heldBack(turn, from)
+	if err == nil {
+		err = b.settle(turn, held)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -167,7 +167,8 @@ local function updates(gr, text, build)
 		t.entries = entryAt(k + 1)
 		return updating(t, { st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = false, endIsolation = false,
 			discard = p.discard, names = p.names, unclaim = false,
-			bu = build, op = op, re = '', wt = '', qu = '', keep = 0, sends = none })
+			bu = build, op = op, re = '', wt = '', qu = '', keep = 0, sends = none,
+			consumed = none, audit = none })
 	end)
 end
 

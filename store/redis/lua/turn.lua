@@ -51,7 +51,7 @@ local function readUpdate()
 	local u = {
 		st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = p.isolate, endIsolation = p.endIsolation,
 		discard = p.discard, names = p.names, unclaim = p.unclaim, anyBuild = p.anyBuild,
-		bu = arg(), op = arg(), re = '', wt = '', qu = '', keep = 0, sends = none,
+		bu = arg(), op = arg(), re = '', wt = '', qu = '', keep = 0, sends = none, consumed = none, audit = none,
 	}
 	if p.more then u.re, u.wt, u.qu, u.keep = arg(), arg(), arg(), num() end
 	return u
@@ -110,7 +110,9 @@ local function readTurn()
 	if not flag() then return t end
 	local u = readUpdate()
 	if flag() then u.cont = { wf = arg(), ip = arg(), se = arg(), be = arg(), fi = arg() } end
-	u.sends = {}
+	u.consumed, u.audit, u.sends = {}, {}, {}
+	for i = 1, num() do u.consumed[i] = { arg(), arg() } end
+	for i = 1, num() do u.audit[i] = arg() end
 	for i = 1, num() do u.sends[i] = readCommand() end
 	t.update = u
 	return t
@@ -196,6 +198,15 @@ local function refusesItems(t, r)
 		if not it or it.s ~= STATE.new and it.s ~= STATE.seen or done[no]
 			or it.y ~= CLASS.letter and it.k ~= KIND.delivery then
 			return 'the run has no such pending item to refuse', no
+		end
+		done[no] = true
+	end
+	local u = t.update and t.update.consumed or none
+	for i = 1, #u do
+		local no = u[i][1]
+		local it = owned(r, no)
+		if not it or it.s ~= STATE.new and it.s ~= STATE.seen or done[no] then
+			return 'the run has no such pending item to consume with the update', no
 		end
 		done[no] = true
 	end
@@ -383,13 +394,15 @@ local function continueAsNew(r, c, new)
 	new.ip, new.is = c.ip ~= '' and c.ip, #c.ip > 1 and dec(#c.ip - 1)
 end
 
--- holdsBack reports whether something unexamined keeps the run from suspending,
--- ending, or beginning to undo.
+-- holdsBack reports whether something unexamined that the update does not consume keeps the run
+-- from suspending, ending, or beginning to undo.
 local function holdsBack(r, u)
+	local consumes = {}
+	for i = 1, #u.consumed do consumes[u.consumed[i][1]] = true end
 	local suspends = u.st == STATUS.suspended and not marked(u.mk, MARK.pausedOrHeld)
 	local ends = terminal(u.st) and not terminal(r.st) or marked(u.mk, MARK.undoing) and not marked(r.mk, MARK.undoing)
-	for _, entry in pairs(open(r)) do
-		if state(entry) == STATE.new and (suspends or ends and (kind(entry) == KIND.cancel
+	for no, entry in pairs(open(r)) do
+		if state(entry) == STATE.new and not consumes[no] and (suspends or ends and (kind(entry) == KIND.cancel
 			or kind(entry) == KIND.terminate)) then
 			return true
 		end
@@ -406,6 +419,8 @@ local function update(r, u)
 		change(r, new)
 		return VERDICT.stillReady
 	end
+	for i = 1, #u.consumed do finish(r, u.consumed[i][1], open(r)[u.consumed[i][1]], u.consumed[i][2]) end
+	note(r.no, u.audit)
 	if terminal(u.st) and not terminal(r.st) then
 		new.en = nowText
 		if u.keep > 0 then new.xp = dec(now + math.max(u.keep, MICROS.minRetention)) end
