@@ -9,9 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -266,60 +263,4 @@ func TestSessionsEnd(t *testing.T) {
 		time.Sleep(7 * time.Hour)
 		w.refused("", "GET", "info", nil, "unauthenticated", long...)
 	})
-}
-
-// TestGuide executes the requests of the guide.
-func TestGuide(t *testing.T) {
-	for _, program := range []string{"bash", "curl", "jq"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("STET_TEST_STRICT") == "1" {
-				t.Fatal(err)
-			}
-			t.Skipf("expected %s in the PATH, found none", program)
-		}
-	}
-	guide, err := os.ReadFile(filepath.Join("..", "docs", "guide", "serving.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, true)
-	if _, err := checkout.Start(t.Context(), w.engine, nil, stet.ID("order-4711")); err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(w.handler)
-	t.Cleanup(web.Close)
-	home := t.TempDir()
-	// A stream of events has no end: curl leaves it after a while, with 28.
-	settings := "fail-with-body\nsilent\nmax-time = 20\n"
-	if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	executed := 0
-	for _, block := range strings.Split(string(guide), "```sh\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.Contains(block, "curl ") {
-			continue
-		}
-		for _, command := range strings.Split(strings.ReplaceAll(block, "/events?run=order-4711\"",
-			"/events?run=order-4711\" --max-time 2 || [ $? = 28 ]"), "\ncurl ") {
-			if command = strings.TrimSpace(command); !strings.Contains(command, "curl ") {
-				command = "curl " + command
-			}
-			executed++
-			token := "" // of the preview, which the next command uses
-			if strings.Contains(command, "$TOKEN") {
-				var p api.BulkPreview
-				w.ask("operator", "POST", "bulk/preview", api.BulkRequest{Verb: "retry"}, http.StatusOK, &p)
-				token = p.Token
-			}
-			c := exec.CommandContext(t.Context(), "bash", "-eo", "pipefail", "-c", command)
-			c.Env = append(os.Environ(), "CURL_HOME="+home, "STET_SERVER="+web.URL, "STET_TOKEN=operator", "TOKEN="+token)
-			if text, err := c.CombinedOutput(); err != nil {
-				t.Errorf("%s\n%v: %s", command, err, text)
-			}
-		}
-	}
-	if executed < 7 {
-		t.Errorf("%d commands were executed", executed)
-	}
 }

@@ -12,9 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -393,44 +391,5 @@ func TestSecretsOfHooksAreEncrypted(t *testing.T) {
 		if found != there {
 			t.Errorf("encrypted %t: the secret is in the file: %t", encrypt, found)
 		}
-	}
-}
-
-// TestGuideOfHooks executes the calls of the guide's page.
-func TestGuideOfHooks(t *testing.T) {
-	for _, program := range []string{"bash", "curl", "openssl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("STET_TEST_STRICT") == "1" {
-				t.Fatal(err)
-			}
-			t.Skipf("expected %s in the PATH, found none", program)
-		}
-	}
-	page, err := os.ReadFile(filepath.Join("..", "docs", "guide", "hooks.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, true)
-	web := httptest.NewServer(w.handler)
-	t.Cleanup(web.Close)
-	w.hook("orders", api.SetHook{Scheme: "hmac", Start: "order", Target: "/order/id", Value: "/order/sku"})
-	executed := 0
-	for _, block := range strings.Split(string(page), "```sh\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.Contains(block, "curl ") {
-			continue
-		}
-		executed++
-		c := exec.CommandContext(t.Context(), "bash", "-eo", "pipefail", "-c", block)
-		c.Env = append(os.Environ(), "STET_SERVER="+web.URL, "ORDER_SECRET="+hookSecret)
-		if text, err := c.CombinedOutput(); err != nil || !strings.Contains(string(text), "202") {
-			t.Errorf("%s\n%v: %s", block, err, text)
-		}
-	}
-	if executed != 1 {
-		t.Errorf("%d calls were executed", executed)
-	}
-	if _, err := w.engine.Runs().Info(t.Context(), "o-4711"); err != nil {
-		t.Error(err)
 	}
 }

@@ -3,9 +3,14 @@ package e2e
 import (
 	_ "embed"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -89,6 +94,7 @@ var pages = []struct{ name, path, until string }{
 	{"topic", "#/topics/jobs", `.cards li`},
 	{"letters", "#/letters", `.cards li`},
 	{"nodes", "#/nodes", `td`},
+	{"audit", "#/audit", `td`},
 }
 
 // TestPages opens every page in both colour schemes: no error, no violation of the policy, no
@@ -106,6 +112,45 @@ func TestPages(t *testing.T) {
 				tb.picture(p.name + "-" + scheme)
 				tb.accessible(p.name + ", " + scheme)
 			}
+			tb.clean()
+		})
+	}
+}
+
+// TestFirstPaint: three answers, of which the page itself is one, are all that stands between a
+// person and the first thing that a page shows, whichever it is: all others are held back here
+// until it shows something.
+func TestFirstPaint(t *testing.T) {
+	b := browser(t)
+	s := newSite(t, admin)
+	s.fill(t)
+	origin, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: origin.Scheme, Host: origin.Host})
+	for _, path := range []string{"", "#/runs", runPath("order-4711"), "#/nodes"} {
+		t.Run(path, func(t *testing.T) {
+			shown, answered := make(chan struct{}), int64(0)
+			show := sync.OnceFunc(func() { close(shown) })
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if atomic.AddInt64(&answered, 1) > 3 {
+					select {
+					case <-shown:
+					case <-r.Context().Done():
+						return
+					}
+				}
+				forward.ServeHTTP(w, r)
+			}))
+			defer web.Close()
+			defer show()
+			tb := open(t, b, web.URL+origin.Path+path, "body")
+			defer chromedp.Cancel(tb.ctx)
+			tb.untilTrue(`performance.getEntriesByName("first-contentful-paint").length === 1`)
+			tb.untilTrue(`document.body.innerText.trim() !== ""`)
+			show()
+			tb.until("h1, .runs")
 			tb.clean()
 		})
 	}
