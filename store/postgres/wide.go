@@ -126,7 +126,8 @@ func (w *Wide) open(ctx context.Context) error {
 		return err
 	}
 	w.cfg = w.first().cfg
-	w.relay = relay.New(relay.Config{Port: outboxes{w}, Chunk: deliverChunk, Log: w.cfg.log})
+	w.relay = relay.New(relay.Config{Port: outboxes{w}, Chunk: deliverChunk, Log: w.cfg.log,
+		Away: func(err error) bool { return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) }})
 	for i := range w.databases {
 		w.lanes = append(w.lanes, &lane{w, i})
 	}

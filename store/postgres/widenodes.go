@@ -33,34 +33,9 @@ func (w *Wide) Describe(ctx context.Context) (store.Description, error) {
 	if len(list) == 0 {
 		return store.Description{}, err
 	}
-	sum := store.Description{ID: w.place.Store, Kind: "postgres", Slots: len(w.place.Slots), Schema: list[0].Schema,
-		Lanes: len(w.lanes)}
-	sum.Durable = fmt.Sprintf("%d databases; %s", len(w.databases), list[0].Durable)
-	nodes := map[string]*store.Node{}
-	for _, d := range list {
-		sum.Schema, sum.Now = min(sum.Schema, d.Schema), max(sum.Now, d.Now)
-		sum.Leases, sum.Workflows = append(sum.Leases, d.Leases...), append(sum.Workflows, d.Workflows...)
-		for i := range d.Nodes {
-			n := &d.Nodes[i]
-			known := nodes[n.ID]
-			if known == nil || known.Boot != n.Boot && known.SeenAt < n.SeenAt {
-				nodes[n.ID] = n
-				continue
-			}
-			if known.Boot == n.Boot {
-				known.SeenAt, known.Draining = max(known.SeenAt, n.SeenAt), known.Draining || n.Draining
-			}
-		}
-	}
-	for _, n := range nodes {
-		sum.Nodes = append(sum.Nodes, *n)
-	}
-	slices.Sort(sum.Workflows)
-	sum.Workflows = slices.Compact(sum.Workflows)
-	slices.SortFunc(sum.Nodes, func(a, b store.Node) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(sum.Leases, func(a, b store.Lease) int {
-		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot))
-	})
+	sum := storekit.MergeDescriptions(list)
+	sum.ID, sum.Kind, sum.Slots, sum.Lanes = w.place.Store, "postgres", len(w.place.Slots), len(w.lanes)
+	sum.Durable = fmt.Sprintf("%d databases; %s", len(w.databases), sum.Durable)
 	return sum, nil
 }
 

@@ -117,7 +117,7 @@ func (c *committing) arguments(act *act, at positions) []string {
 		number = strconv.FormatInt(c.b.No, 10)
 	}
 	a.text(number)
-	a.int(c.told(c.b.Node, c.b.Boot, act.part, c.b.Last))
+	a.int(c.told(c.boot(), act.part, c.b.Last))
 	a.count(act.part)
 	a.count(c.parts)
 	a.text(act.fence)

@@ -66,6 +66,9 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 // resubscribe is the pause after which a lost subscription is tried again.
 const resubscribe = 200 * time.Millisecond
 
+// subscribeLimit is how long a server of a cluster may take to begin a subscription.
+const subscribeLimit = 2 * time.Second
+
 // listen subscribes, and begins to send and to receive hints.
 func (s *Store) listen(ctx context.Context) error {
 	s.hints.own = s.handle
@@ -78,7 +81,15 @@ func (s *Store) listen(ctx context.Context) error {
 	})
 	s.hints.done.Go(func() {
 		for life.Err() == nil {
-			hooked := rueidis.WithOnSubscriptionHook(life, func(rueidis.PubSubSubscription) {
+			try, giveUp := context.WithCancel(life)
+			var late *time.Timer
+			if s.known.cluster { // any server is asked, which may stand still; the next one is another
+				late = time.AfterFunc(subscribeLimit, giveUp)
+			}
+			hooked := rueidis.WithOnSubscriptionHook(try, func(rueidis.PubSubSubscription) {
+				if late != nil {
+					late.Stop()
+				}
 				hint(subscribed)
 				s.hints.in.Add(store.Anything()) // hints may have been missed
 			})
@@ -87,6 +98,7 @@ func (s *Store) listen(ctx context.Context) error {
 					s.hints.in.Add(storekit.DecodeChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
 				}
 			})
+			giveUp()
 			if life.Err() == nil {
 				s.cfg.log.Warn("hints from other processes are lost until the server can be reached again; polling goes on",
 					"error", err)
@@ -117,6 +129,9 @@ func (s *Store) listen(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("subscribe to hints: %w", ctx.Err())
 	case <-time.After(5 * time.Second):
+		if s.known.cluster {
+			return nil // it is tried again
+		}
 		return fmt.Errorf("subscribe to hints: %w: no answer within 5 s", store.ErrUnavailable)
 	}
 }

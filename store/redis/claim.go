@@ -16,13 +16,17 @@ const claimChunk = 1000
 // query of all parts finds candidates, of which the first are then claimed where they are.
 // They are still there, because only the owner of their shards claims them.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	return s.claim(ctx, 0, req)
+}
+
+func (s *Store) claim(ctx context.Context, home int, req store.ClaimRequest) (store.Claims, error) {
 	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
 	}
 	q := &claimQuery{s: s, req: &req, items: map[store.RunNo][]store.Item{}, wakes: map[int]store.Time{}}
 	q.parts, q.places = byPart(s, req.Leases, slotOfLease)
 	if len(q.parts) == 0 {
-		q.parts = []int{0}
+		q.parts = []int{home}
 	}
 	for {
 		before := len(q.claims.Runs)

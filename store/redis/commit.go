@@ -16,19 +16,28 @@ func (s *Store) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 	if err := s.validate(&b); err != nil {
 		return store.BatchResult{}, err
 	}
-	if err := s.number(&b); err != nil {
+	c := committing{Store: s, b: &b}
+	if err := c.numbered(ctx); err != nil {
 		return store.BatchResult{}, err
 	}
-	c := committing{Store: s, b: &b}
+	return c.result, nil
+}
+
+// numbered carries out a batch that has a number.
+func (c *committing) numbered(ctx context.Context) error {
+	b := c.b
+	if err := c.number(b, c.boot()); err != nil {
+		return err
+	}
 	if err := c.resolve(ctx); err != nil {
-		return store.BatchResult{}, err
+		return err
 	}
 	if err := c.commit(ctx); err != nil {
-		return store.BatchResult{}, err
+		return err
 	}
-	s.acknowledged(&b, c.touched)
-	s.hints.tell(storekit.ChangeOf(&b, &c.result))
-	return c.result, nil
+	c.acknowledged(b, c.boot(), c.touched)
+	c.hints.tell(storekit.ChangeOf(b, &c.result))
+	return nil
 }
 
 // validate returns an error if a batch breaks the contract or a bound of this store.
@@ -50,10 +59,9 @@ func (s *Store) validate(b *store.Batch) error {
 }
 
 // number refuses a batch below the last one of its boot.
-func (s *Store) number(b *store.Batch) error {
+func (s *Store) number(b *store.Batch, key boot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := [2]string{b.Node, b.Boot}
 	if last := s.batches[key]; b.No < last {
 		return fmt.Errorf("%w: batch: expected a number from %d, found %d", store.ErrInvalid, last, b.No)
 	}
@@ -64,14 +72,48 @@ func (s *Store) number(b *store.Batch) error {
 // committing is a batch on its way.
 type committing struct {
 	*Store
+	lane    *lane // that the batch is of; nil: of any
 	b       *store.Batch
 	result  store.BatchResult
-	touched []int // parts on which there were acts
+	touched []int                  // parts on which there were acts
+	guessed map[string]store.RunNo // by name: the number of a run that may have been replaced, see resolve
 }
+
+// slotOfCommand is the slot of the run that a command is for.
+func (c *committing) slotOfCommand(command *store.Command) int {
+	no := command.RunNo
+	if command.Start == nil && no == 0 {
+		no = c.guessed[command.RunID]
+	}
+	switch {
+	case command.Start != nil:
+		return command.Start.Shard.Slot
+	case no != 0:
+		return c.SlotOf(no)
+	}
+	return c.slotOf(command.RunID)
+}
+
+// boot returns the boot that counts the batch.
+func (c *committing) boot() boot {
+	key := boot{c.b.Node, c.b.Boot, -1}
+	if c.lane != nil {
+		key.lane = c.lane.index
+	}
+	return key
+}
+
+// elsewhere reports whether a part is of another lane than the batch.
+func (c *committing) elsewhere(part int) bool { return c.lane != nil && c.laneOf[part] != c.lane.index }
 
 func (c *committing) commit(ctx context.Context) error {
 	c.result = store.BatchResult{Turns: make([]store.TurnResult, len(c.b.Turns)),
 		Commands: make([]store.Answer, len(c.b.Commands))}
+	for i := range c.b.Commands {
+		if c.undecided(&c.b.Commands[i]) {
+			c.result.Commands[i].Outcome = store.Undecided
+		}
+	}
 	for n, st := range c.stages() {
 		if err := c.carryOut(ctx, &st); err != nil {
 			if n > 0 {
@@ -114,7 +156,7 @@ func (c *committing) acts(st *stage) []act {
 		to.commands = append(to.commands, i)
 	}
 	if len(order) == 0 {
-		last(0) // the time is needed all the same
+		last(c.home()) // the time is needed all the same
 	}
 	var acts []act
 	for _, part := range order {
@@ -145,6 +187,7 @@ func (c *committing) carryOut(ctx context.Context, st *stage) error {
 	if r.err != nil {
 		return fmt.Errorf("commit a batch: %w", r.err)
 	}
+	sent, unread = c.post(sent), c.post(unread)
 	return c.deliver(ctx, append(sent, c.fetch(ctx, unread)...))
 }
 
@@ -282,24 +325,23 @@ func (s *Store) sawEpochs(r *reader, m reply) {
 // told returns the number of the last batch of a boot that a part must have, if the boot
 // knows the result of the batch last (law 29): with several parts a batch is kept where it
 // has written.
-func (s *Store) told(node, boot string, part int, last int64) int64 {
+func (s *Store) told(of boot, part int, last int64) int64 {
 	if s.parts == 1 || last == 0 {
 		return last
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return min(s.acked[[2]string{node, boot}][part], last)
+	return min(s.acked[of][part], last)
 }
 
 // acknowledged notes the parts on which a batch has acted. A boot that knows of no result
 // begins again.
-func (s *Store) acknowledged(b *store.Batch, parts []int) {
+func (s *Store) acknowledged(b *store.Batch, key boot, parts []int) {
 	if s.parts == 1 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := [2]string{b.Node, b.Boot}
 	if s.acked[key] == nil || b.Last == 0 {
 		s.acked[key] = map[int]int64{}
 	}

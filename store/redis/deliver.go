@@ -18,6 +18,24 @@ type outgoing struct {
 	send     int // index among the sends of the turn
 }
 
+// post leaves to the relay what goes to other lanes, which are not waited for. It returns the
+// others.
+func (c *committing) post(items []outgoing) []outgoing {
+	if c.lane == nil {
+		return items
+	}
+	return slices.DeleteFunc(items, func(p outgoing) bool {
+		if !c.elsewhere(p.to) {
+			return false
+		}
+		c.relay.Later(p.from, p.to)
+		if p.turn >= 0 {
+			c.result.Turns[p.turn].Sends[p.send].Outcome = store.Posted
+		}
+		return true
+	})
+}
+
 // deliver delivers the outgoing commands of a stage, in their order, and puts their
 // answers into the result. Commands that cannot be delivered now stay in the outbox for
 // the relayer; their answers, and those after them, are left out. If one of these may
@@ -129,7 +147,7 @@ func (c *committing) round(ctx context.Context, items []outgoing) (next []outgoi
 	if r.err != nil {
 		return nil, r.err
 	}
-	return c.fetch(ctx, next), nil
+	return c.fetch(ctx, c.post(next)), nil
 }
 
 // fetch reads outboxes. One that cannot be read is left to the relayer.

@@ -44,6 +44,13 @@
 // as if it did not exist. So every script begins with whole.lua, which refuses the act
 // (TRYAGAIN, store.ErrUnavailable) from the first step of the move to the last.
 //
+// # Lanes
+//
+// On a cluster the parts of each master are a lane, see store.Laned: a set of parts that is noted
+// when the store is first opened on a cluster, see placing.go. An engine works on each lane by
+// itself, so a master that is away stops the runs of its parts alone. The first part of a lane is its
+// home, which has its nodes. A store on one server has one lane.
+//
 // # Acts on several parts
 //
 // A batch of Commit is one pipeline of scripts, for each part one, with its turns and
@@ -90,13 +97,13 @@
 // number of Lua is exact to 2^53 only. Values that may be missing begin with v.
 //
 //	n        hash    highest counts: r of runs, i of items
-//	M        hash    of part 0: id, schema, oldest, slots, parts, created
-//	N, W     hash, set  of part 0: nodes; names of workflows that were registered
+//	M        hash    of part 0: id, schema, oldest, slots, parts, created, lanes; copies, see note.lua
+//	N, W     hash, set  of a lane's home: nodes; names of workflows that were registered
 //	L        hash    leases by slot:group, see base.lua
 //	B        hash    with one part: fences by node and boot, see fence.go
 //	b        hash    last batch by node and boot, see commit.lua
-//	h        hash    of part 0: time of the last heartbeat, by node and boot
-//	g        hash    of part 0: witnesses by node and boot, see witness.go
+//	h        hash    of a lane's home: time of the last heartbeat, by node and boot
+//	g        hash    of a lane's home: witnesses by node and boot, see witness.go
 //	id       hash    numbers of runs by ID
 //	r:NO     hash    a run's row, see MAIN and ROW in base.lua
 //	e:NO:IC  hash    entries of an incarnation by location, see head in pack.go

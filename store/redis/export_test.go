@@ -7,6 +7,17 @@ func SameNumbers() Option {
 	return func(c *config) { c.seen = seen }
 }
 
+// Lanes makes so many lanes of a new store, on a single server too.
+func Lanes(n int) Option { return func(c *config) { c.lanes = n } }
+
+// Homes returns the key tag of each lane's home.
+func Homes(s *Store) (tags []string) {
+	for _, l := range s.lanes {
+		tags = append(tags, s.tag(l.home()))
+	}
+	return tags
+}
+
 // SlotOf returns the slot of a run's ID.
 func SlotOf(s *Store, id string) int { return s.slotOf(id) }
 

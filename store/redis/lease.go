@@ -80,6 +80,13 @@ func (s *Store) acquired(r *reader, shard store.Shard, m reply) store.Acquired {
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	return s.acquire(ctx, 0, n, shards, ttl)
+}
+
+// acquire is Acquire. The part home is asked for the time if there are no shards; so it is in
+// renew, release and claim.
+func (s *Store) acquire(ctx context.Context, home int, n store.Node, shards []store.Shard,
+	ttl store.Delay) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(shards, ttl); err != nil {
 		return nil, 0, err
 	}
@@ -93,7 +100,7 @@ func (s *Store) Acquire(ctx context.Context, n store.Node, shards []store.Shard,
 	}
 	parts, places := byPart(s, shards, slotOfShard)
 	if len(parts) == 0 {
-		now, err := s.time(ctx)
+		now, err := s.time(ctx, home)
 		return nil, now, err
 	}
 	var r reader
@@ -160,12 +167,17 @@ func acquireArguments(s *Store, n *store.Node, shards []store.Shard, places []in
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 	ttl store.Delay) ([]store.Acquired, store.Time, error) {
+	return s.renew(ctx, 0, leases, ttl)
+}
+
+func (s *Store) renew(ctx context.Context, home int, leases []store.Lease,
+	ttl store.Delay) ([]store.Acquired, store.Time, error) {
 	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
 	parts, places := byPart(s, leases, slotOfLease)
 	if len(parts) == 0 {
-		now, err := s.time(ctx)
+		now, err := s.time(ctx, home)
 		return nil, now, err
 	}
 	var calls []call
@@ -202,9 +214,13 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
+	return s.release(ctx, 0, leases)
+}
+
+func (s *Store) release(ctx context.Context, home int, leases []store.Lease) error {
 	parts, places := byPart(s, leases, slotOfLease)
 	if len(parts) == 0 {
-		_, err := s.time(ctx)
+		_, err := s.time(ctx, home)
 		return err
 	}
 	var calls []call
@@ -229,9 +245,9 @@ func (s *Store) Release(ctx context.Context, leases []store.Lease) error {
 	return r.err
 }
 
-// time asks for the store's time alone.
-func (s *Store) time(ctx context.Context) (store.Time, error) {
-	m, err := s.one(ctx, renewScript, "read the time", 0, "1", "0")
+// time asks a part for the store's time alone.
+func (s *Store) time(ctx context.Context, part int) (store.Time, error) {
+	m, err := s.one(ctx, renewScript, "read the time", part, "1", "0")
 	if err != nil {
 		return 0, err
 	}

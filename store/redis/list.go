@@ -307,7 +307,7 @@ func (s *Store) named(ctx context.Context, r *reader, f *store.Filter, values bo
 		}
 	}
 	if len(calls) == 0 {
-		_, err := s.time(ctx)
+		_, err := s.time(ctx, 0)
 		return nil, err
 	}
 	replies, err := s.run(ctx, listScript, "find runs", calls...)

@@ -12,23 +12,23 @@ import (
 )
 
 // Describe implements store.Store.
-func (s *Store) Describe(ctx context.Context) (store.Description, error) {
-	replies, err := s.everywhere(ctx, describeScript, "describe the store")
+func (l *lane) Describe(ctx context.Context) (store.Description, error) {
+	replies, err := l.run(ctx, describeScript, "describe the store", onAll(l.parts)...)
 	if err != nil {
 		return store.Description{}, err
 	}
-	d := store.Description{ID: s.id, Kind: "redis", Schema: s.schema, Slots: s.slots, Durable: s.known.durable()}
+	d := store.Description{ID: l.id, Kind: "redis", Schema: l.schema, Slots: l.slots, Durable: l.known.durable()}
 	var r reader
-	for part, m := range replies {
+	for k, m := range replies {
 		f := r.tuple(m, 4)
-		d.Now = s.observe(r.time(f[0]))
+		d.Now = l.observe(r.time(f[0]))
 		leases := r.list(f[1])
 		for i := 0; i+1 < len(leases); i += 2 {
-			if l := r.lease(r.text(leases[i]), r.text(leases[i+1])); l.Node != "" {
-				d.Leases = append(d.Leases, l)
+			if held := r.lease(r.text(leases[i]), r.text(leases[i+1])); held.Node != "" {
+				d.Leases = append(d.Leases, held)
 			}
 		}
-		if part > 0 {
+		if l.parts[k] != l.home() {
 			continue
 		}
 		nodes := r.list(f[2])
@@ -49,14 +49,14 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 		lengths[[2]string{d.Nodes[i].ID, d.Nodes[i].Boot}] = d.Nodes[i].TTL
 	}
 	for i := range d.Leases {
-		l := &d.Leases[i]
-		ended := s.ahead.Look(l, d.Now, lengths[[2]string{l.Node, l.Boot}])
-		if !ended && l.Until > d.Now && s.witnesses.Dead(storekit.Boot{Node: l.Node, Boot: l.Boot}) {
-			s.ahead.End(l)
+		held := &d.Leases[i]
+		ended := l.ahead.Look(held, d.Now, lengths[[2]string{held.Node, held.Boot}])
+		if !ended && held.Until > d.Now && l.witnesses.Dead(storekit.Boot{Node: held.Node, Boot: held.Boot}) {
+			l.ahead.End(held)
 			ended = true
 		}
 		if ended {
-			l.Until = d.Now
+			held.Until = d.Now
 		}
 	}
 	return d, r.err
@@ -119,8 +119,8 @@ func (r *reader) node(id, kept string) store.Node {
 	return n
 }
 
-// Register implements store.Store.
-func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) {
+// register notes a node's heartbeat. of counts its batches.
+func (l *lane) register(ctx context.Context, n store.Node, of boot) (store.Time, error) {
 	if err := n.Validate(); err != nil {
 		return 0, err
 	}
@@ -136,29 +136,29 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	if err != nil {
 		return 0, err
 	}
-	holders, err := s.holders(ctx)
+	holders, err := l.holders(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var a args
 	a.text(n.ID, n.Boot, flag(n.Stopped), flag(n.Draining), string(text))
-	a.int(s.told(n.ID, n.Boot, 0, n.LastBatch))
+	a.int(l.told(of, l.home(), n.LastBatch))
 	each(&a, n.Workflows, func(w string) { a.text(w) })
 	each(&a, holders, func(h string) { a.text(h) })
-	m, err := s.one(ctx, registerScript, "register node "+n.ID, 0, a.list...)
+	m, err := l.one(ctx, registerScript, "register node "+n.ID, l.home(), a.list...)
 	if err != nil {
 		return 0, err
 	}
 	var r reader
 	f := r.tuple(m, 3)
 	if r.text(f[1]) == "1" {
-		s.hints.tell(store.Change{Nodes: true})
+		l.hints.tell(store.Change{Nodes: true})
 	}
-	now := s.observe(r.time(f[0]))
+	now := l.observe(r.time(f[0]))
 	if boot := (storekit.Boot{Node: n.ID, Boot: n.Boot}); n.Stopped {
-		s.witnesses.End(boot)
+		l.witnesses.End(boot)
 	} else if r.err == nil {
-		witness{s, boot}.keep()
+		witness{l, boot}.keep()
 	}
 	var boots []string
 	for _, b := range r.list(f[2]) {
@@ -167,49 +167,51 @@ func (s *Store) Register(ctx context.Context, n store.Node) (store.Time, error) 
 	if r.err != nil || len(boots) == 0 {
 		return now, r.err
 	}
-	return now, s.forget(ctx, boots)
+	return now, l.forget(ctx, boots)
 }
 
 // forget forgets the last batches of boots (node, newline, boot): no process repeats them
 // any more. The part that keeps the nodes comes last, so that an act that fails is
 // done again.
-func (s *Store) forget(ctx context.Context, boots []string) error {
-	s.mu.Lock()
+func (l *lane) forget(ctx context.Context, boots []string) error {
+	l.mu.Lock()
 	for _, b := range boots {
-		node, boot, _ := strings.Cut(b, "\n")
-		delete(s.batches, [2]string{node, boot})
-		delete(s.acked, [2]string{node, boot})
-		s.fences.forget(node, boot)
+		node, name, _ := strings.Cut(b, "\n")
+		for _, of := range []boot{{node, name, -1}, {node, name, l.index}} {
+			delete(l.batches, of)
+			delete(l.acked, of)
+		}
+		l.fences.forget(node, name)
 	}
-	s.mu.Unlock()
+	l.mu.Unlock()
 	var a args
 	each(&a, boots, func(b string) { a.text(b) })
 	var others []call
-	for part := 1; part < s.parts; part++ {
+	for _, part := range l.parts[1:] {
 		others = append(others, call{part, a.list})
 	}
 	if len(others) > 0 {
-		if _, err := s.run(ctx, forgetScript, "forget boots", others...); err != nil {
+		if _, err := l.run(ctx, forgetScript, "forget boots", others...); err != nil {
 			return err
 		}
 	}
-	_, err := s.one(ctx, forgetScript, "forget boots", 0, a.list...)
+	_, err := l.one(ctx, forgetScript, "forget boots", l.home(), a.list...)
 	return err
 }
 
 // holders returns the holders of leases in other parts than the first, which keeps the
 // nodes, each as node, newline, boot.
-func (s *Store) holders(ctx context.Context) ([]string, error) {
-	if s.parts == 1 {
+func (l *lane) holders(ctx context.Context) ([]string, error) {
+	if len(l.parts) == 1 {
 		return nil, nil
 	}
-	d, err := s.Describe(ctx)
+	d, err := l.Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var list []string
-	for _, l := range d.Leases {
-		if h := l.Node + "\n" + l.Boot; !slices.Contains(list, h) {
+	for _, held := range d.Leases {
+		if h := held.Node + "\n" + held.Boot; !slices.Contains(list, h) {
 			list = append(list, h)
 		}
 	}

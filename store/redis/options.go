@@ -15,6 +15,7 @@ type config struct {
 	prefix   string
 	slots    int
 	parts    int
+	lanes    int // in tests: so many on one server; 0: those of a cluster
 	volatile bool
 	now      func() time.Time
 	log      *slog.Logger

@@ -12,10 +12,10 @@ type floors struct{ runs, items int64 }
 func (f floors) plus(more floors) floors { return floors{f.runs + more.runs, f.items + more.items} }
 
 // command adds a command. at are the numbers that it may use.
-func (s *Store) command(a *args, c *store.Command, at floors) {
+func (b *committing) command(a *args, c *store.Command, at floors) {
 	if c.Start == nil {
 		a.text(itemCommand, flag(c.Claim))
-		a.count(s.slotOfCommand(c))
+		a.count(b.slotOfCommand(c))
 		a.int(at.runs)
 		a.int(at.items)
 		if c.RunNo != 0 {
@@ -36,7 +36,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		a.text(startCommand)
 	}
 	a.bool(c.Claim)
-	a.count(s.slotOfCommand(c))
+	a.count(b.slotOfCommand(c))
 	a.int(at.runs)
 	a.int(at.items)
 	if plain {
@@ -86,7 +86,7 @@ func (s *Store) command(a *args, c *store.Command, at floors) {
 		a.value(q.Data)
 		ask := q.Ask
 		ask.Claim = false
-		s.command(a, &ask, floors{at.runs, at.items + uses(c).items - 1})
+		b.command(a, &ask, floors{at.runs, at.items + uses(c).items - 1})
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *reader) items(m reply) []store.Item {
 // that are asked for.
 func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
 	if q.Run < 0 || q.Locs != nil && len(q.Locs) == 0 {
-		_, err := s.time(ctx)
+		_, err := s.time(ctx, 0)
 		return nil, err
 	}
 	part, key := s.partOfRun(q.Run), []string{strconv.FormatInt(int64(q.Run), 10), strconv.Itoa(q.Incarnation)}
@@ -156,7 +156,7 @@ const historyChunk = 500
 // Inbox implements store.Store.
 func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
 	if run < 0 {
-		_, err := s.time(ctx)
+		_, err := s.time(ctx, 0)
 		return nil, err
 	}
 	var a args

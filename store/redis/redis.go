@@ -20,6 +20,10 @@ import (
 
 // Store is a store on a Redis or Valkey server, or a cluster of them. It is safe for
 // concurrent use.
+//
+// On a cluster an engine works on the parts of each master by leases and group commits of their
+// own, so that a master which is away stops the runs of its parts alone, see store.Laned. Lists
+// and counts ask all masters, and fail if one is away.
 type Store struct {
 	cfg    config
 	client rueidis.Client
@@ -35,19 +39,29 @@ type Store struct {
 	closed     atomic.Bool
 	hints      hints
 	ahead      storekit.AheadLeases
-	witnesses  storekit.Witnesses
 	fences     fences
 	commitConn commitConn
 	relay      *relay.Relay // nil: one part
 	memory     memory
+	lanes      []*lane // one at least
+	laneOf     []int   // by part
 
 	mu      sync.Mutex
-	batches map[[2]string]int64         // the last one of each boot of this process, by node and boot
-	acked   map[[2]string]map[int]int64 // with several parts: the last one whose result it knows, by part
-	epochs  map[store.Shard]int64       // the highest that was seen
+	batches map[boot]int64         // the last one of each boot of this process
+	acked   map[boot]map[int]int64 // with several parts: the last one whose result it knows, by part
+	epochs  map[store.Shard]int64  // the highest that was seen
 }
 
-var _ store.Store = (*Store)(nil)
+// boot is a boot in a lane, which counts its batches.
+type boot struct {
+	node, boot string
+	lane       int // -1: of the store as a whole
+}
+
+var (
+	_ store.Store = (*Store)(nil)
+	_ store.Laned = (*Store)(nil)
+)
 
 // numbers are the highest numbers of runs and items that are known, each without
 // its slot.
@@ -82,18 +96,18 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, client: client, slots: cfg.slots, parts: 1, seen: cfg.seen,
-		batches: map[[2]string]int64{}, acked: map[[2]string]map[int]int64{},
+		batches: map[boot]int64{}, acked: map[boot]map[int]int64{},
 		epochs: map[store.Shard]int64{}, hints: newHints(),
 		fences: fences{of: map[[2]string]*fence{}},
 	}
-	if err := s.open(ctx); err != nil {
+	if err := (&opening{Store: s}).open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", redact(url), err), s.Close())
 	}
 	return s, nil
 }
 
 // open checks the servers and reads the store's own data.
-func (s *Store) open(ctx context.Context) error {
+func (s *opening) open(ctx context.Context) error {
 	if err := s.inspect(ctx); err != nil {
 		return err
 	}
@@ -101,33 +115,39 @@ func (s *Store) open(ctx context.Context) error {
 	if s.known.cluster || s.cfg.parts < 0 {
 		parts = s.cfg.slots
 	}
+	if s.known.cluster {
+		masters, err := s.topology(ctx)
+		if err != nil {
+			return classify("ask for the masters of the cluster", err, false)
+		}
+		s.masters = masters
+	}
 	s.handle = random()
-	m, err := s.one(ctx, openScript, "read the store", 0, random(), strconv.Itoa(s.cfg.slots), strconv.Itoa(parts))
+	m, err := s.meta(ctx, parts)
 	if err != nil {
 		return err
 	}
-	var r reader
-	f := r.tuple(m, 7)
-	schema, oldest := r.int(f[1]), r.int(f[2])
-	s.id, s.schema, s.slots, s.parts = r.text(f[0]), int(schema), int(r.int(f[3])), int(r.int(f[4]))
-	s.seen.saw(r.int(f[5]), r.int(f[6]))
+	s.id, s.slots, s.parts, s.schema = m.id, m.slots, m.parts, m.schema
+	s.seen.saw(m.runs, m.items)
 	switch {
-	case r.err != nil:
-		return r.err
-	case oldest > thisSchema:
+	case m.oldest > thisSchema:
 		return fmt.Errorf("%w: expected a schema that version %d can use, found one that needs %d: use a newer binary",
-			store.ErrSchema, thisSchema, oldest)
+			store.ErrSchema, thisSchema, m.oldest)
 	case s.slots < 1 || s.parts < 1 || s.parts > s.slots:
 		return fmt.Errorf("%w: the store has %d slots in %d parts", store.ErrDamaged, s.slots, s.parts)
 	case s.known.cluster && s.parts == 1 && s.slots > 1:
 		s.cfg.log.Warn("the store has one hash tag and so uses one node of the cluster: make one on the cluster, or with "+
 			"Spread, to use all", "prefix", s.cfg.prefix)
 	}
+	if err := s.settle(ctx, m); err != nil {
+		return err
+	}
+	if s.known.whole && len(s.lanes) > 1 {
+		s.cfg.log.Warn("while a master is away, and until its replica has taken its place, the others refuse all acts: set " +
+			"cluster-require-full-coverage no on each server, so that they go on with their own runs")
+	}
 	if s.parts > 1 {
-		if err := s.readNumbers(ctx); err != nil {
-			return err
-		}
-		s.relay = newRelay(s)
+		s.relay = newRelay(s.Store)
 	}
 	return s.listen(ctx)
 }
@@ -138,27 +158,15 @@ func random() string {
 	return hex.EncodeToString(id[:])
 }
 
-// readNumbers reads the highest numbers of all parts.
-func (s *Store) readNumbers(ctx context.Context) error {
-	replies, err := s.everywhere(ctx, numbersScript, "read numbers")
-	if err != nil {
-		return err
-	}
-	var r reader
-	for _, m := range replies {
-		f := r.tuple(m, 2)
-		s.seen.saw(r.int(f[0]), r.int(f[1]))
-	}
-	return r.err
-}
-
 // Close closes the connections. Leases that are held stay until they end.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
 	s.hints.close()
-	s.witnesses.Close()
+	for _, l := range s.lanes {
+		l.witnesses.Close()
+	}
 	if s.relay != nil {
 		s.relay.Close()
 	}
@@ -236,17 +244,6 @@ func (s *Store) shardsOf(part int) (set store.ShardSet) {
 }
 
 func (s *Store) partOfRun(no store.RunNo) int { return s.partOf(int(int64(no) % int64(s.slots))) }
-
-// slotOfCommand is the slot of the run that a command is for.
-func (s *Store) slotOfCommand(c *store.Command) int {
-	switch {
-	case c.Start != nil:
-		return c.Start.Shard.Slot
-	case c.RunNo != 0:
-		return int(int64(c.RunNo) % int64(s.slots))
-	}
-	return s.slotOf(c.RunID)
-}
 
 // check reports whether commands keep the contract, of this store.
 func (s *Store) check(commands []store.Command) error {

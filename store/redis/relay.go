@@ -36,7 +36,7 @@ func numberOf(blob string) int64 {
 // the process of their turn ended or could not reach the receiving part. It also takes those
 // out that have arrived.
 func newRelay(s *Store) *relay.Relay {
-	return relay.New(relay.Config{Port: outboxes{s}, Chunk: maxChunk, InOrder: true, Log: s.cfg.log})
+	return relay.New(relay.Config{Port: outboxes{s}, Chunk: maxChunk, InOrder: true, Away: away, Log: s.cfg.log})
 }
 
 // outboxes implements relay.Port. Its places are parts.
@@ -117,5 +117,5 @@ func (o outboxes) Deliver(ctx context.Context, from, to int, posts []relay.Post)
 	return next, nil
 }
 
-// Server implements relay.Port.
-func (o outboxes) Server(int) int { return 0 }
+// Server implements relay.Port. Of a lane it is one, though its parts may have moved.
+func (o outboxes) Server(part int) int { return o.s.laneOf[part] }

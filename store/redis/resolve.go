@@ -12,6 +12,9 @@ import (
 
 // resolve addresses runs that were replaced, and are named ID@N since, by their number:
 // they are not in the part of their name but in that of their number.
+//
+// A batch of a lane does not wait for other lanes. If one does not answer, a name of that form is
+// taken to be that of a replaced run, and the name that a run would get to be free.
 func (c *committing) resolve(ctx context.Context) error {
 	if c.parts == 1 {
 		return nil
@@ -34,32 +37,22 @@ func (c *committing) resolve(ctx context.Context) error {
 			}
 		}
 	}
-	look(c.b.Commands)
+	for i := range c.b.Commands {
+		if !c.undecided(&c.b.Commands[i]) {
+			look(c.b.Commands[i : i+1])
+		}
+	}
 	for _, t := range c.b.Turns {
 		for _, sends := range t.Sent(store.Committed) {
 			look(sends)
 		}
 	}
-	taken, err := c.taken(ctx, replaces)
+	taken, err := c.takenSoon(ctx, replaces)
 	if err != nil || len(names)+len(taken) == 0 {
 		return err
 	}
-	var calls []call
-	var ids []string
-	for id, no := range names {
-		ids = append(ids, id)
-		calls = append(calls, call{c.partOfRun(no), []string{byIDs, flag(false), "1", id}})
-	}
-	replies, err := c.run(ctx, listScript, "find replaced runs", calls...)
-	if err != nil {
+	if err := c.find(ctx, names); err != nil {
 		return err
-	}
-	var r reader
-	for i, m := range replies {
-		rows := r.list(m)
-		if len(rows) == 0 || r.run(rows[0], c.slots).No != names[ids[i]] {
-			delete(names, ids[i])
-		}
 	}
 	b := *c.b
 	b.Turns = slices.Clone(b.Turns)
@@ -104,7 +97,77 @@ func (c *committing) resolve(ctx context.Context) error {
 		}
 	}
 	c.b = &b
+	return nil
+}
+
+// find deletes the names that are not those of replaced runs. What another lane than the batch's
+// would have to say is guessed if it does not answer.
+func (c *committing) find(ctx context.Context, names map[string]store.RunNo) error {
+	byLane := map[int][]string{} // -1: not by lanes
+	for id, no := range names {
+		lane := -1
+		if c.lane != nil {
+			lane = c.laneOf[c.partOfRun(no)]
+		}
+		byLane[lane] = append(byLane[lane], id)
+	}
+	for lane, ids := range byLane {
+		elsewhere := c.lane != nil && lane != c.lane.index
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if elsewhere {
+			limited, cancel = context.WithTimeout(ctx, otherLanes)
+		}
+		err := c.findOf(limited, ids, names)
+		cancel()
+		switch {
+		case err == nil:
+		case !elsewhere || ctx.Err() != nil:
+			return err
+		default:
+			for _, id := range ids {
+				if c.guessed == nil {
+					c.guessed = map[string]store.RunNo{}
+				}
+				c.guessed[id] = names[id]
+				delete(names, id)
+			}
+		}
+	}
+	return nil
+}
+
+// findOf is find for some of the names.
+func (c *committing) findOf(ctx context.Context, ids []string, names map[string]store.RunNo) error {
+	calls := make([]call, len(ids))
+	for i, id := range ids {
+		calls[i] = call{c.partOfRun(names[id]), []string{byIDs, flag(false), "1", id}}
+	}
+	replies, err := c.run(ctx, listScript, "find replaced runs", calls...)
+	if err != nil {
+		return err
+	}
+	var r reader
+	for i, m := range replies {
+		rows := r.list(m)
+		if len(rows) == 0 || r.run(rows[0], c.slots).No != names[ids[i]] {
+			delete(names, ids[i])
+		}
+	}
 	return r.err
+}
+
+// takenSoon is taken. For a lane it waits for others for a moment alone.
+func (c *committing) takenSoon(ctx context.Context, ids map[string]store.ExistingPolicy) (map[string]bool, error) {
+	if c.lane == nil {
+		return c.taken(ctx, ids)
+	}
+	limited, cancel := context.WithTimeout(ctx, otherLanes)
+	defer cancel()
+	taken, err := c.taken(limited, ids)
+	if err != nil && ctx.Err() == nil {
+		return nil, nil
+	}
+	return taken, err
 }
 
 // taken returns the IDs of runs that cannot be replaced, because a run has the name

@@ -77,6 +77,7 @@ var (
 	parentsScript  = newScript("parents", true, "keeps")
 	currentScript  = newScript("current", true)
 	openScript     = newScript("open", false)
+	noteScript     = newScript("note", false)
 	doctorScript   = newScript("doctor", true, "inbox")
 	numbersScript  = newScript("numbers", true)
 	roomScript     = newScript("room", true)
@@ -100,50 +101,87 @@ func (s *Store) run(ctx context.Context, sc *script, what string, calls ...call)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	replies := make([]reply, len(calls))
-	todo := make([]int, len(calls))
-	for i := range todo {
-		todo[i] = i
-	}
-	for try := 0; len(todo) > 0; try++ {
-		results := s.execute(ctx, sc, calls, todo)
-		var missing []int
-		var failure error
-		for k, i := range todo {
-			m, err := results[k].ToMessage()
-			if redisErr, ok := rueidis.IsRedisErr(err); ok && redisErr.IsNoScript() && try < 3 {
-				missing = append(missing, i)
-				continue
-			}
-			if err != nil && failure == nil {
-				failure = err
-			}
-			replies[i] = m
-		}
-		if failure != nil {
-			return nil, classify(what, failure, !sc.read && len(calls) > 1)
-		}
-		if todo = missing; len(todo) > 0 {
-			if err := s.load(ctx, sc); err != nil {
-				return nil, classify(what, err, false)
-			}
+	replies, errs := s.attempt(ctx, sc, calls)
+	for i, err := range errs {
+		if err != nil {
+			return nil, classify(at(s, what, calls[i].part), err, !sc.read && len(calls) > 1)
 		}
 	}
 	return replies, nil
 }
 
-// execute sends calls and waits for their answers.
-func (s *Store) execute(ctx context.Context, sc *script, calls []call, which []int) []rueidis.RedisResult {
+// at names an act on a part for errors.
+func at(s *Store, what string, part int) string {
+	if len(s.lanes) < 2 {
+		return what
+	}
+	return what + ": " + s.lanes[s.laneOf[part]].String()
+}
+
+// attempt is run. Each call has its own error.
+func (s *Store) attempt(ctx context.Context, sc *script, calls []call) ([]reply, []error) {
+	replies, errs := make([]reply, len(calls)), make([]error, len(calls))
+	todo := make([]int, len(calls))
+	for i := range todo {
+		todo[i] = i
+	}
+	// A server that does not have the script gets it with the first call. Behind it the others
+	// are repeated; which server they are on is not known, so the first of each lane has it.
+	for try := 0; len(todo) > 0; try++ {
+		var whole []int
+		switch {
+		case try == 0:
+		case try == 1 && len(s.lanes) > 0:
+			whole = firstOfLanes(s, calls, todo)
+		default: // a lane's parts have moved, or the store is being opened
+			whole = todo
+		}
+		if len(whole) > 0 && len(whole) < len(todo) {
+			s.execute(ctx, sc, calls, whole, true, replies, errs)
+			todo = slices.DeleteFunc(todo, func(i int) bool { return slices.Contains(whole, i) })
+			whole = nil
+		}
+		s.execute(ctx, sc, calls, todo, len(whole) > 0, replies, errs)
+		todo = slices.DeleteFunc(todo, func(i int) bool {
+			redisErr, ok := rueidis.IsRedisErr(errs[i])
+			return !ok || !redisErr.IsNoScript() || try == 3
+		})
+	}
+	return replies, errs
+}
+
+// firstOfLanes returns the first calls of each lane.
+func firstOfLanes(s *Store, calls []call, which []int) (first []int) {
+	seen := map[int]bool{}
+	for _, i := range which {
+		if lane := s.laneOf[calls[i].part]; !seen[lane] {
+			seen[lane] = true
+			first = append(first, i)
+		}
+	}
+	return first
+}
+
+// execute sends calls, by the name of the script or with its whole text, and waits for their answers.
+func (s *Store) execute(ctx context.Context, sc *script, calls []call, which []int, whole bool, replies []reply,
+	errs []error) {
 	commands := make(rueidis.Commands, len(which))
-	sha := sc.text().sha
+	text := sc.text()
 	for k, i := range which {
-		args := append(slices.Clip(s.head()), calls[i].args...)
-		commands[k] = s.client.B().Evalsha().Sha1(sha).Numkeys(1).Key(s.tag(calls[i].part) + "n").Arg(args...).Build()
+		args, key := append(slices.Clip(s.head()), calls[i].args...), s.tag(calls[i].part)+"n"
+		if whole {
+			commands[k] = s.client.B().Eval().Script(text.body).Numkeys(1).Key(key).Arg(args...).Build()
+		} else {
+			commands[k] = s.client.B().Evalsha().Sha1(text.sha).Numkeys(1).Key(key).Arg(args...).Build()
+		}
 	}
 	if len(commands) == 1 {
-		return []rueidis.RedisResult{s.client.Do(ctx, commands[0])}
+		replies[which[0]], errs[which[0]] = s.client.Do(ctx, commands[0]).ToMessage()
+		return
 	}
-	return s.client.DoMulti(ctx, commands...)
+	for k, result := range s.client.DoMulti(ctx, commands...) {
+		replies[which[k]], errs[which[k]] = result.ToMessage()
+	}
 }
 
 // one executes a script on one part.
@@ -157,31 +195,20 @@ func (s *Store) one(ctx context.Context, sc *script, what string, part int, args
 
 // everywhere executes a script with the same arguments on all parts.
 func (s *Store) everywhere(ctx context.Context, sc *script, what string, args ...string) ([]reply, error) {
-	calls := make([]call, s.parts)
-	for i := range calls {
-		calls[i] = call{i, args}
+	all := make([]int, s.parts)
+	for i := range all {
+		all[i] = i
 	}
-	return s.run(ctx, sc, what, calls...)
+	return s.run(ctx, sc, what, onAll(all, args...)...)
 }
 
-// load gives a script to the servers that may not have it: they forget scripts when
-// they restart, and one that takes over has none.
-func (s *Store) load(ctx context.Context, sc *script) error {
-	var failed error
-	body := sc.text().body
-	for _, node := range s.client.Nodes() {
-		err := node.Do(ctx, node.B().ScriptLoad().Script(body).Build()).Error()
-		if err == nil {
-			continue
-		}
-		if failed == nil {
-			failed = err // a replica of a cluster may be down
-		}
+// onAll returns calls with the same arguments on parts.
+func onAll(parts []int, args ...string) []call {
+	calls := make([]call, len(parts))
+	for i, part := range parts {
+		calls[i] = call{part, args}
 	}
-	if _, ok := rueidis.IsRedisErr(failed); ok {
-		return failed
-	}
-	return nil
+	return calls
 }
 
 // classes are the answers of a server that cannot carry out an act now, by their

@@ -18,6 +18,7 @@ type settings struct {
 	aof      bool
 	fsync    string // appendfsync, "" if the server does not tell
 	replicas bool
+	whole    bool // the masters of the cluster refuse everything while one is away
 }
 
 // durable describes in one line which acts survive.
@@ -49,33 +50,49 @@ const minVersion = "6.2.0"
 
 // inspect asks all masters for their settings. It refuses those that would break a
 // promise, and logs which acts can be lost.
-func (s *Store) inspect(ctx context.Context) error {
+func (s *opening) inspect(ctx context.Context) error {
 	s.known = settings{aof: true, fsync: "always", cluster: s.client.Mode() == rueidis.ClientModeCluster}
 	masters := 0
-	for address, node := range s.client.Nodes() {
-		text, err := node.Do(ctx, node.B().Info().Build()).ToString()
-		if err != nil {
-			if s.known.cluster {
+	type answer struct {
+		address string
+		node    rueidis.Client
+		text    string
+		err     error
+	}
+	nodes := s.client.Nodes()
+	answers := make(chan answer, len(nodes))
+	limited, cancel := s.limited(ctx) // of a cluster some may stand still
+	defer cancel()
+	for address, node := range nodes {
+		go func() {
+			text, err := node.Do(limited, node.B().Info().Build()).ToString()
+			answers <- answer{address, node, text, err}
+		}()
+	}
+	for range nodes {
+		a := <-answers
+		if a.err != nil {
+			if s.silent = true; s.known.cluster {
 				continue // a replica or a node that is down; the masters are counted
 			}
-			return classify("ask "+address+" for its settings", err, false)
+			return classify("ask "+a.address+" for its settings", a.err, false)
 		}
-		info := fields(text)
+		info := fields(a.text)
 		if info["loading"] == "1" { // until then it reports another append-only file
 			if s.known.cluster {
 				continue
 			}
-			return fmt.Errorf("%s: %w: the server is reading its data", address, store.ErrUnavailable)
+			return fmt.Errorf("%s: %w: the server is reading its data", a.address, store.ErrUnavailable)
 		}
 		if info["role"] != "master" {
 			if s.known.cluster {
 				continue
 			}
 			return fmt.Errorf("%s: %w: expected a master, found a %s: open its master, or the sentinels with master_set=NAME",
-				address, store.ErrInvalid, info["role"])
+				a.address, store.ErrInvalid, info["role"])
 		}
 		masters++
-		if err := s.inspectMaster(ctx, address, node, info); err != nil {
+		if err := s.inspectMaster(ctx, a.address, a.node, info); err != nil {
 			return err
 		}
 	}
@@ -88,7 +105,8 @@ func (s *Store) inspect(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.Client, info map[string]string) error {
+func (s *opening) inspectMaster(ctx context.Context, address string, node rueidis.Client,
+	info map[string]string) error {
 	version, software := info["redis_version"], "Redis "+info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
 		software = "Valkey " + v
@@ -99,6 +117,10 @@ func (s *Store) inspectMaster(ctx context.Context, address string, node rueidis.
 	}
 	s.known.software = software
 	policy, fsync, aof := info["maxmemory_policy"], "", info["aof_enabled"] == "1"
+	if s.known.cluster {
+		full, err := node.Do(ctx, node.B().ConfigGet().Parameter("cluster-require-full-coverage").Build()).AsStrMap()
+		s.known.whole = s.known.whole || err == nil && full["cluster-require-full-coverage"] == "yes"
+	}
 	// Hosts of Redis may forbid CONFIG; INFO then has to do.
 	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync",
 		"appendonly").Build()).AsStrMap(); err == nil {

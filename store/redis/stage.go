@@ -39,7 +39,7 @@ func (c *committing) stages() []stage {
 		for _, sends := range t.Sent(store.Committed) {
 			for k := range sends {
 				for _, to := range c.partsOf(&sends[k]) {
-					if to != home {
+					if to != home && !c.elsewhere(to) {
 						targets[to] = true
 					}
 				}
@@ -50,6 +50,9 @@ func (c *committing) stages() []stage {
 		cut()
 	}
 	for i := range c.b.Commands {
+		if c.undecided(&c.b.Commands[i]) {
+			continue
+		}
 		last := &list[len(list)-1]
 		last.commands = append(last.commands, i)
 		if len(c.partsOf(&c.b.Commands[i])) > 1 && i+1 < len(c.b.Commands) {
@@ -59,12 +62,12 @@ func (c *committing) stages() []stage {
 	return list
 }
 
-// partsOf returns the part that a command is for, and the other one that it sends to, if
-// it does.
+// partsOf returns the part that a command is for, and the other one of the batch's lane that it
+// sends to, if it does.
 func (c *committing) partsOf(command *store.Command) []int {
 	parts := []int{c.partOf(c.slotOfCommand(command))}
 	if st := command.Start; st != nil && st.Queue != nil {
-		if to := c.partOf(c.slotOfCommand(&st.Queue.Ask)); to != parts[0] {
+		if to := c.partOf(c.slotOfCommand(&st.Queue.Ask)); to != parts[0] && !c.elsewhere(to) {
 			parts = append(parts, to)
 		}
 	}

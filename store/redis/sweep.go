@@ -2,6 +2,8 @@ package redis
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/stet-run/stet/store"
 )
@@ -12,10 +14,15 @@ const partBits = 48
 
 // Sweep implements store.Store. A pass takes part after part.
 func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept, error) {
+	return sweepIn(ctx, s, nil, req)
+}
+
+// sweepIn is Sweep, in one lane or in all.
+func sweepIn(ctx context.Context, s *Store, of *lane, req store.SweepRequest) (store.Swept, error) {
 	if err := req.Validate(); err != nil {
 		return store.Swept{}, err
 	}
-	w := sweep{s: s, req: &req, asked: map[store.RunNo]bool{}}
+	w := sweep{s: s, of: of, req: &req, asked: map[store.RunNo]bool{}}
 	if len(req.Runs) > 0 {
 		return w.named(ctx)
 	}
@@ -24,7 +31,14 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 		return store.Swept{}, err
 	}
 	for w.Rows < req.Bound() {
-		part := int(w.Next.No >> partBits)
+		part, more := w.part(int(w.Next.No >> partBits))
+		if !more {
+			w.Done = true
+			return w.result(), nil
+		}
+		if part != int(w.Next.No>>partBits) {
+			w.Next = store.SweepPlace{No: int64(part) << partBits}
+		}
 		over, err := w.act(ctx, part)
 		switch {
 		case err != nil && w.Rows > 0:
@@ -38,10 +52,11 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 			if err := w.parents(ctx); err != nil {
 				return store.Swept{}, err
 			}
-		case part == s.parts-1:
-			w.Done = true
-			return w.result(), nil
 		default:
+			if _, more := w.part(part + 1); !more {
+				w.Done = true
+				return w.result(), nil
+			}
 			w.Next = store.SweepPlace{No: int64(part+1) << partBits}
 		}
 	}
@@ -50,11 +65,25 @@ func (s *Store) Sweep(ctx context.Context, req store.SweepRequest) (store.Swept,
 
 // sweep is one Sweep.
 type sweep struct {
-	s     *Store
-	req   *store.SweepRequest
-	asked map[store.RunNo]bool // runs whose parents in other parts were asked: whether they keep them
-	ask   []child
+	s      *Store
+	of     *lane // nil: all
+	req    *store.SweepRequest
+	asked  map[store.RunNo]bool // runs whose parents in other parts were asked: whether they keep them
+	ask    []child
+	silent map[int]bool // lanes that have not answered
 	store.Swept
+}
+
+// part returns the first part from a number on, and whether there is one.
+func (w *sweep) part(from int) (int, bool) {
+	if w.of == nil {
+		return from, from < w.s.parts
+	}
+	i, _ := slices.BinarySearch(w.of.parts, from)
+	if i == len(w.of.parts) {
+		return 0, false
+	}
+	return w.of.parts[i], true
 }
 
 // child is a run whose parent has to be asked.
@@ -218,16 +247,51 @@ func (w *sweep) remove(ctx context.Context, part int, which []int, kept map[stor
 	return over, r.err
 }
 
-// parents asks the parents of runs whether they keep them.
+// otherLanes is how long a sweep of a lane waits for parents in another one.
+const otherLanes = 2 * time.Second
+
+// parents asks the parents of runs whether they keep them. A sweep of a lane does not wait for
+// others: the children of parents that do not answer soon are kept.
 func (w *sweep) parents(ctx context.Context) error {
-	parts, places := byPart(w.s, w.ask, func(c *child) int { return int(int64(c.parent) % int64(w.s.slots)) })
+	if w.of == nil {
+		return w.askParents(ctx, w.ask)
+	}
+	byLane := map[int][]child{}
+	for _, c := range w.ask {
+		lane := w.s.LaneOf(w.s.SlotOf(c.parent))
+		byLane[lane] = append(byLane[lane], c)
+	}
+	for lane, list := range byLane {
+		if lane == w.of.index {
+			if err := w.askParents(ctx, list); err != nil {
+				return err
+			}
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, otherLanes)
+		if w.silent[lane] || w.askParents(limited, list) != nil {
+			for _, c := range list {
+				w.asked[c.no] = true
+			}
+			if w.silent == nil {
+				w.silent = map[int]bool{}
+			}
+			w.silent[lane] = true
+		}
+		cancel()
+	}
+	return ctx.Err()
+}
+
+func (w *sweep) askParents(ctx context.Context, list []child) error {
+	parts, places := byPart(w.s, list, func(c *child) int { return w.s.SlotOf(c.parent) })
 	var calls []call
 	for _, part := range parts {
 		var a args
 		each(&a, places[part], func(i int) {
-			a.int(int64(w.ask[i].parent))
-			a.text(w.ask[i].loc)
-			a.int(int64(w.ask[i].created))
+			a.int(int64(list[i].parent))
+			a.text(list[i].loc)
+			a.int(int64(list[i].created))
 		})
 		calls = append(calls, call{part, a.list})
 	}
@@ -239,7 +303,7 @@ func (w *sweep) parents(ctx context.Context) error {
 	for k, m := range replies {
 		f := r.tuple(m, len(places[parts[k]]))
 		for j, i := range places[parts[k]] {
-			w.asked[w.ask[i].no] = r.text(f[j]) == "1"
+			w.asked[list[i].no] = r.text(f[j]) == "1"
 		}
 	}
 	return r.err

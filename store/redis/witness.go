@@ -19,16 +19,16 @@ import (
 // whoever takes over gives the lease as it has seen it: it is taken only if it was not renewed
 // since.
 
-// witness is that of a boot.
+// witness is that of a boot in a lane: on a cluster it is on the master of the lane's home.
 type witness struct {
-	s    *Store
+	s    *lane
 	boot storekit.Boot
 }
 
 func (w witness) name() string { return w.boot.Node + "\n" + w.boot.Boot }
 
 // key is where the signs of all boots are.
-func (w witness) key() string { return w.s.tag(0) + "g" }
+func (w witness) key() string { return w.s.tag(w.s.home()) + "g" }
 
 // keep keeps the connection from now on, unless that is done.
 func (w witness) keep() {

@@ -7,16 +7,28 @@ import (
 	"testing"
 )
 
-// RedisCluster is a cluster of six servers: three masters, each with a replica.
+// RedisCluster is a cluster of three masters.
 type RedisCluster struct {
 	Servers []*Redis
 }
 
-// NewRedisCluster starts a cluster. It ends with the test.
+// NewRedisCluster starts a cluster of six servers: three masters, each with a replica. It ends with the test.
 func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
 	t.Helper()
+	return newRedisCluster(t, 1, settings)
+}
+
+// NewRedisMasters starts a cluster of three masters without replicas, which go on while one of them is away.
+// It ends with the test.
+func NewRedisMasters(t testing.TB, settings ...string) *RedisCluster {
+	t.Helper()
+	return newRedisCluster(t, 0, append([]string{"cluster-require-full-coverage no"}, settings...))
+}
+
+func newRedisCluster(t testing.TB, replicas int, settings []string) *RedisCluster {
+	t.Helper()
 	c := &RedisCluster{}
-	for range 6 {
+	for range 3 + 3*replicas {
 		c.Servers = append(c.Servers, NewRedis(t,
 			append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"},
 				settings...)...))
@@ -25,13 +37,15 @@ func NewRedisCluster(t testing.TB, settings ...string) *RedisCluster {
 	for _, r := range c.Servers {
 		args = append(args, r.Addr())
 	}
-	if _, err := c.Servers[0].Command(append(args, "--cluster-replicas", "1", "--cluster-yes")...); err != nil {
+	args = append(args, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")
+	if _, err := c.Servers[0].Command(args...); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range c.Servers {
 		r.until(t, "a cluster that is whole", func() bool {
 			info, err := r.Command("cluster", "info")
-			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:6")
+			return err == nil && strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, fmt.Sprint("cluster_known_nodes:", len(c.Servers)))
 		})
 		r.until(t, "replicas that follow", func() bool {
 			info, err := r.Command("info", "replication")
@@ -186,7 +200,8 @@ func (c *RedisCluster) Lose(t testing.TB, master *Redis) {
 			masters := 0
 			for line := range strings.Lines(nodes) {
 				f := strings.Fields(line)
-				if len(f) > 8 && strings.Contains(f[2], "master") && !strings.Contains(f[2], "fail") {
+				alive := !strings.Contains(f[2], "fail") && !strings.HasPrefix(f[1], master.Addr()+"@")
+				if len(f) > 8 && strings.Contains(f[2], "master") && alive {
 					masters++
 				}
 			}

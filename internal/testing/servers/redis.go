@@ -96,6 +96,31 @@ func (r *Redis) Start() error {
 // Stop kills the server: connections are cut and nothing is written out.
 func (r *Redis) Stop() error { return r.process.stop() }
 
+// Pause makes the server stand still, without a word to its clients, until the returned function is called
+// or the test ends.
+func (r *Redis) Pause(t testing.TB) (resume func()) {
+	t.Helper()
+	info, err := r.Command("info", "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "process_id:")
+	id, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pause(id, true); err != nil {
+		t.Fatal(err)
+	}
+	resume = sync.OnceFunc(func() {
+		if err := pause(id, false); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(resume)
+	return resume
+}
+
 // Log returns the last lines of the server's log.
 func (r *Redis) Log() string { return r.process.lines() }
 

@@ -46,3 +46,11 @@ func own(path string) error {
 	}
 	return nil
 }
+
+// pause makes a process stand still, or go on.
+func pause(id int, on bool) error {
+	if on {
+		return syscall.Kill(id, syscall.SIGSTOP)
+	}
+	return syscall.Kill(id, syscall.SIGCONT)
+}

@@ -14,7 +14,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -48,7 +47,9 @@ type Config struct {
 	// InOrder says that posts of one outbox arrive in the order of their numbers, so that the
 	// highest one that has arrived says all.
 	InOrder bool
-	Log     *slog.Logger
+	// Away reports whether an error says that a server cannot be reached.
+	Away func(error) bool
+	Log  *slog.Logger
 }
 
 // Relay delivers in the background. It is safe for concurrent use.
@@ -286,14 +287,38 @@ func (r *Relay) work(servers [2]int) error {
 		}
 	}
 	r.mu.Unlock()
-	failed := r.Look(r.ctx, places...)
+	first := r.Look(r.ctx, places...)
+	var mu sync.Mutex
+	var flushing sync.WaitGroup
+	turns := make(chan struct{}, together)
 	for key, p := range routes {
-		err := r.flush(r.ctx, key[0], key[1], p)
-		r.keep(key[0], key[1], p, err)
-		failed = errors.Join(failed, err)
+		turns <- struct{}{}
+		mu.Lock()
+		err := first
+		mu.Unlock()
+		if err != nil && r.cfg.Away(err) { // each of the others would wait for the same server
+			r.keep(key[0], key[1], p, err)
+			<-turns
+			continue
+		}
+		flushing.Go(func() {
+			err := r.flush(r.ctx, key[0], key[1], p)
+			r.keep(key[0], key[1], p, err)
+			mu.Lock()
+			if first == nil || err != nil && r.cfg.Away(err) {
+				first = err
+			}
+			mu.Unlock()
+			<-turns
+		})
 	}
-	return failed
+	flushing.Wait()
+	return first
 }
+
+// together is how many routes between two servers are flushed at a time: of a store of many places each has a
+// few posts, and the wait for the answers would bound what goes between the servers.
+const together = 32
 
 // flush takes posts that have arrived out of an outbox, and delivers the others if the route
 // is pending. p keeps what is still to be done.

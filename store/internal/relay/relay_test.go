@@ -13,6 +13,8 @@ import (
 	"time"
 )
 
+var errAway = errors.New("away")
+
 // world is places with outboxes, each on a server of its own.
 type world struct {
 	mu      sync.Mutex
@@ -20,17 +22,21 @@ type world struct {
 	applied map[int][]string // bodies, by receiver, each once
 	seen    map[string]bool
 	away    map[int]bool // servers that stand still until the call ends
-	lost    int          // so many answers of Deliver are lost
-	last    int64        // number of a post
+	server  func(place int) int
+	takes   time.Duration // each call
+	calls   int
+	lost    int   // so many answers of Deliver are lost
+	last    int64 // number of a post
 }
 
 func newWorld() *world {
 	return &world{boxes: map[[2]int][]Post{}, applied: map[int][]string{}, seen: map[string]bool{},
-		away: map[int]bool{}}
+		away: map[int]bool{}, server: func(place int) int { return place }}
 }
 
 func (w *world) relay(t *testing.T, inOrder bool) *Relay {
-	r := New(Config{Port: w, Chunk: 2, InOrder: inOrder, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r := New(Config{Port: w, Chunk: 2, InOrder: inOrder, Away: func(err error) bool { return errors.Is(err, errAway) },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	t.Cleanup(r.Close)
 	return r
 }
@@ -47,16 +53,18 @@ func (w *world) post(from, to int, bodies ...string) {
 
 func (w *world) call(ctx context.Context, server int) error {
 	w.mu.Lock()
-	away := w.away[server]
+	w.calls++
+	away, takes := w.away[server], w.takes
 	w.mu.Unlock()
 	if !away {
+		time.Sleep(takes)
 		return ctx.Err()
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(5 * time.Second):
 	}
-	return errors.New("away")
+	return errAway
 }
 
 func (w *world) Waiting(ctx context.Context, from []int) (list []map[int]int64, err error) {
@@ -115,7 +123,7 @@ func (w *world) Deliver(ctx context.Context, from, to int, posts []Post) (next [
 	return next, nil
 }
 
-func (w *world) Server(place int) int { return place }
+func (w *world) Server(place int) int { return w.server(place) }
 
 func (w *world) expect(t *testing.T, to int, want ...string) {
 	t.Helper()
@@ -240,5 +248,46 @@ func TestWhatHasArrivedIsTakenOut(t *testing.T) {
 		w.expect(t, 2, "b")
 		r.Close()
 		r.Later(1, 2) // does nothing any more
+	})
+}
+
+// Routes between two servers do not wait for each other; while the receiving server is away they are not all
+// tried again and again.
+func TestRoutesOfTwoServersGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.takes, w.server = time.Second, func(place int) int { return place / 100 }
+		r := w.relay(t, true)
+		const n = 100
+		post := func(body string) {
+			for i := range n {
+				w.post(i, 100+i, body)
+				r.Later(i, 100+i)
+			}
+		}
+		post("a")
+		time.Sleep(30 * time.Second) // one after the other would take five minutes
+		if left := w.left(); left > 0 {
+			t.Errorf("%d posts are left", left)
+		}
+		w.mu.Lock()
+		for i := range n {
+			w.away[100+i] = true
+		}
+		w.calls = 0
+		w.mu.Unlock()
+		post("b")
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		if w.calls > 20*2*together {
+			t.Errorf("%d calls in a minute while the server is away", w.calls)
+		}
+		clear(w.away)
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		for i := range n {
+			w.expect(t, 100+i, "a", "b")
+		}
+		r.Close()
 	})
 }

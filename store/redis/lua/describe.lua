@@ -1,4 +1,4 @@
--- Returns the leases of the part, and of part 0 the nodes and workflows of the store.
+-- Returns the leases of the part, and of the home of a lane its nodes and workflows.
 --
 -- Answer: time, leases (slot:group, kept), nodes (ID, kept), workflows.
 
