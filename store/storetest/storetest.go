@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func groups() []group {
 		{"Law30", "a node that replaces others takes the leases of its own earlier boots, and no other, at once", law30},
 		{"Claims", "Claim takes ready runs, in order; of runs whose code the node lacks, those that need none", claimCases},
 		{"Starts", "a start finds its own repeat by the seed, leaves or replaces an existing run by its policy", startCases},
-		{"Reads", "Load, List, Count, History and Inbox return the requested rows, in order", readCases},
+		{"Reads", "Load, List, Count, History and Inbox return the requested rows, in order", slices.Concat(loadCases, listCases)},
 		{"Nodes", "Register lists a node until it stops or is forgotten, and remembers workflows", nodeCases},
 		{"History", "calls of several processes at once on one shard can be put in an order that explains their answers", linearCases},
 		{"Changed", "Changed returns when another process may have made a run ready, and not for ever", changedCases},
