@@ -48,6 +48,25 @@ type InFlight struct {
 	Again time.Duration
 }
 
+// Killed kills processes of a store, each time on a new one that open opens, with its address as for
+// [Main]. It is for stores that all nodes share. After two kills of processes with 1,000 bodies in flight all
+// execute again soon, and no run is stalled; and of the bodies of a killed process no more than were under way
+// at a time are repeated.
+func Killed(t *testing.T, open func(t *testing.T) (address string, s store.Store)) {
+	t.Run("ManyBodiesInFlight", func(t *testing.T) {
+		t.Parallel()
+		address, s := open(t)
+		f := InFlight{Address: address, Store: s, Bodies: 1000, Kills: 2}
+		f.Test(t)
+	})
+	t.Run("Repeats", func(t *testing.T) {
+		t.Parallel()
+		address, s := open(t)
+		f := InFlight{Address: address, Store: s, Bodies: 4}
+		f.Repeats(t)
+	})
+}
+
 // Main is to be called by the TestMain of a package that uses [InFlight]. In a process that
 // InFlight has started it executes bodies on the store that open opens, and does not return. In
 // others it does nothing.

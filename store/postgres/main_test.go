@@ -14,7 +14,7 @@ import (
 )
 
 // TestMain is also the process that TestTxStepKilled kills, those that hold a shard, and those
-// of TestManyBodiesInFlightOfKilledProcesses.
+// of TestKilledProcesses.
 func TestMain(m *testing.M) {
 	enginetest.Main(func(ctx context.Context, address string) (store.Store, error) {
 		schema, dsn, _ := strings.Cut(address, " ")

@@ -14,7 +14,7 @@ import (
 )
 
 // TestMain is also a process that holds the shard, and one of those of
-// TestManyBodiesInFlightOfKilledProcesses.
+// TestKilledProcesses.
 func TestMain(m *testing.M) {
 	enginetest.Main(func(ctx context.Context, address string) (store.Store, error) {
 		prefix, url, _ := strings.Cut(address, " ")
