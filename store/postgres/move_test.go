@@ -30,16 +30,7 @@ func (m *moved) begin(n int, databases ...int) {
 	for i := range n {
 		id := m.w.NewID(databases[i%len(databases)])
 		m.families = append(m.families, id)
-		for {
-			_, err := family.Start(m.Context(), m.e, 10, stet.ID(id))
-			if err == nil || errors.Is(err, stet.ErrExists) {
-				break
-			}
-			if !errors.Is(err, store.ErrUnavailable) || m.Context().Err() != nil {
-				m.Fatal(err)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		patiently(m.Context(), m, func() error { return begun(family.Start(m.Context(), m.e, 10, stet.ID(id))) })
 	}
 }
 
@@ -49,12 +40,9 @@ func (m *moved) end() {
 	ctx, cancel := context.WithTimeout(m.Context(), 2*time.Minute)
 	defer cancel()
 	for i, id := range m.families {
-		for {
+		patiently(ctx, m, func() error {
 			sum, err := family.Handle(m.e, id).Wait(ctx)
-			if err == nil && sum == 45 {
-				break
-			}
-			if err == nil || ctx.Err() != nil {
+			if err == nil && sum != 45 || ctx.Err() != nil {
 				page, _ := m.w.List(context.Background(), store.Filter{Limit: 100, Statuses: []store.Status{store.Queued,
 					store.Running, store.Suspended, store.Stalled}})
 				for _, r := range page.Runs {
@@ -62,8 +50,8 @@ func (m *moved) end() {
 				}
 				m.Fatalf("family %d: %d, %v", i, sum, err)
 			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return err
+		})
 	}
 	tallies, err := m.w.Count(ctx, store.Filter{Workflows: []string{"leaf"}})
 	if err != nil || len(tallies) != 1 || tallies[0].Runs != int64(10*len(m.families)) {
@@ -281,14 +269,11 @@ func TestAMoveWaitsForOpenTransactions(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	for {
+	patiently(t.Context(), t, func() error {
 		got, err := run.Wait(t.Context())
-		if err == nil && got == 5 {
-			return
+		if err == nil && got != 5 {
+			t.Error(got)
 		}
-		if !errors.Is(err, store.ErrUnavailable) {
-			t.Fatal(got, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
 }

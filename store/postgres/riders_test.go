@@ -183,7 +183,7 @@ func late(to io.WriteCloser, from io.Reader, delay time.Duration) {
 	}()
 	defer to.Close()
 	for p := range pieces {
-		time.Sleep(time.Until(p.at))
+		time.Sleep(time.Until(p.at)) // the network's delay itself
 		if _, err := to.Write(p.data); err != nil {
 			return
 		}
@@ -232,9 +232,7 @@ func TestPrunedRowsThatSomebodyChanges(t *testing.T) {
 		}
 		return waiting
 	}
-	for !waits() {
-		time.Sleep(time.Millisecond)
-	}
+	servers.Until(t, "the commit waits for the transaction", waits)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

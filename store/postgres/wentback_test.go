@@ -52,11 +52,7 @@ func TestServerWentBack(t *testing.T) {
 	}
 	reach := func(n int64) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); done.Load() < n; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("after a minute %d steps are done; want %d", done.Load(), n)
-			}
-		}
+		servers.Until(t, fmt.Sprint(n, " steps are done"), func() bool { return done.Load() >= n })
 	}
 	reach(runs * 10)
 	restore, err := server.Save()

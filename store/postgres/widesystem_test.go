@@ -91,6 +91,35 @@ func drive(t testing.TB, s store.Store, lease time.Duration) *stet.Engine {
 	return e
 }
 
+// patiently repeats an act while a database is away: nothing tells when it is back.
+func patiently(ctx context.Context, t testing.TB, act func() error) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := act()
+		switch {
+		case err == nil:
+			return
+		case !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown):
+			t.Fatal(err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatal(err)
+		}
+	}
+}
+
+// begun returns the error of a start. One that was carried out before is none.
+func begun[T any](_ *stet.Run[T], err error) error {
+	if errors.Is(err, stet.ErrExists) {
+		return nil
+	}
+	return err
+}
+
 // homes returns so many IDs of runs at home in a database.
 func homes(w *postgres.Wide, database, n int) (ids []string) {
 	for range n {
@@ -164,7 +193,6 @@ func TestADatabaseThatIsAwayStopsItsRunsAlone(t *testing.T) {
 		say(id, 2)
 		ends(id, 3)
 		slowest = max(slowest, time.Since(begun))
-		time.Sleep(20 * time.Millisecond)
 	}
 	if slowest > lease {
 		t.Errorf("a run on the server that is there took %s", slowest)
@@ -185,16 +213,7 @@ func TestADatabaseThatIsAwayStopsItsRunsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range right {
-		for try := 0; ; try++ {
-			err := number.Send(ctx, e, id, 2, stet.SendKey("second"))
-			if err == nil {
-				break
-			}
-			if try > 100 {
-				t.Fatal(err)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+		patiently(ctx, t, func() error { return number.Send(ctx, e, id, 2, stet.SendKey("second")) })
 		ends(id, 3)
 	}
 	if sum, err := family.Handle(e, stuck).Wait(ctx); err != nil || sum != 190 {
@@ -253,18 +272,9 @@ func TestAStoreIsOpenedWithoutOneOfItsDatabases(t *testing.T) {
 	if err := two.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for try := 0; ; try++ {
-		run, err := leaf.Start(ctx, e, 8, stet.ID(ids[1]))
-		if err == nil {
-			if got, err := run.Wait(ctx); err != nil || got != 8 {
-				t.Fatal(got, err)
-			}
-			return
-		}
-		if !errors.Is(err, store.ErrUnavailable) || try > 300 {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
+	patiently(ctx, t, func() error { return begun(leaf.Start(ctx, e, 8, stet.ID(ids[1]))) })
+	if got, err := leaf.Handle(e, ids[1]).Wait(ctx); err != nil || got != 8 {
+		t.Fatal(got, err)
 	}
 }
 
@@ -382,28 +392,19 @@ func TestSendsBetweenDatabasesArriveOnce(t *testing.T) {
 	}()
 	const families, each = 12, 20
 	for i := range families {
-		for try := 0; ; try++ {
-			_, err := family.Start(ctx, e, each, stet.ID(fmt.Sprint("family", i)))
-			if err == nil || errors.Is(err, stet.ErrExists) {
-				break
-			}
-			if try > 100 {
-				t.Fatal(err)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		patiently(ctx, t, func() error { return begun(family.Start(ctx, e, each, stet.ID(fmt.Sprint("family", i)))) })
 	}
 	for i := range families {
-		for {
+		patiently(ctx, t, func() error {
 			sum, err := family.Handle(e, fmt.Sprint("family", i)).Wait(ctx)
 			if err == nil && sum != each*(each-1)/2 {
 				t.Errorf("family %d: %d", i, sum)
 			}
-			if err == nil || ctx.Err() != nil {
-				break
+			if ctx.Err() != nil {
+				return nil // the runs that have not ended are listed below
 			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return err
+		})
 	}
 	close(stop)
 	if err := <-cut; err != nil {
