@@ -145,3 +145,41 @@ func TestDatabasesEndure(t *testing.T) {
 		})
 	}
 }
+
+// A cluster of three masters without replicas, of which one is killed, or stands still, for longer than leases last,
+// while processes are killed, paused and stopped.
+func TestMastersEndure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in -short: it takes half a minute, and minutes under STET_SOAK=10")
+	}
+	cluster := servers.NewRedisMasters(t, servers.Durable...)
+	const away = 2500 * time.Millisecond // the outage itself: leases last 1.5 s
+	var outages []torture.Outage
+	for _, master := range cluster.Servers[1:] { // the address of the first one is what processes begin with
+		outages = append(outages, torture.Outage{Name: "a master away", Do: func(context.Context) error {
+			err := master.Stop()
+			time.Sleep(away)
+			return errors.Join(err, master.Start())
+		}}, torture.Outage{Name: "a silent master", Do: func(context.Context) error {
+			resume := master.Pause(t)
+			time.Sleep(away)
+			resume()
+			return nil
+		}})
+	}
+	cfg := configOf(t, cluster.URL())
+	cfg.For, cfg.Nodes, cfg.Strikes, cfg.Outages = seconds(t), 3, int(seconds(t)/time.Second), outages
+	cfg.NoPoison = !soak.On()
+	report := tortured(t, cfg)
+	if !report.OK {
+		t.Errorf("seed %d: there are violations", report.Seed)
+	}
+	for _, name := range []string{"runs: succeeded", "takeovers", "acknowledged: send"} {
+		if report.Counts[name] == 0 {
+			t.Errorf("seed %d: nothing was done of %q", report.Seed, name)
+		}
+	}
+	if report.Counts["outages: a master away"]+report.Counts["outages: a silent master"] == 0 {
+		t.Errorf("seed %d: no master was away", report.Seed)
+	}
+}
