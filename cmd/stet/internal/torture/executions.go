@@ -14,7 +14,7 @@ type executions struct {
 	shards   map[string]string      // of runs
 	woken    []placed               // lines behind sleeps
 	lost     []placed               // lines of processes that have lost the store
-	taken    map[string][]int64     // places at which a part of a run's history was going to be taken back
+	taken    map[string][]taking    // by run, in the order of the log
 	recorded map[operation]stepResult
 	pauses   []stay
 }
@@ -29,6 +29,12 @@ type takeover struct {
 // take is a shard that a process has taken, "" for any.
 type take struct{ process, shard string }
 
+// taking is a line that says that a part of a run's history is going to be taken back, or was.
+type taking struct {
+	place int64
+	asked bool // it was logged before the request, which is carried out at some time after it, or never
+}
+
 // body names one execution of a body.
 type body struct {
 	process string
@@ -40,7 +46,7 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 	x := &executions{
 		owners: map[string][]takeover{}, shards: shards,
 		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]int64{},
-		taken: map[string][]int64{}, recorded: map[operation]stepResult{}, pauses: pauses,
+		taken: map[string][]taking{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
 		switch l.Kind {
@@ -61,7 +67,7 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 		case lineEnd:
 			x.ends[body{l.Process, l.No}] = l.place
 		case lineTaken:
-			x.taken[l.Run] = append(x.taken[l.Run], l.place)
+			x.taken[l.Run] = append(x.taken[l.Run], taking{place: l.place, asked: l.Key == takenAsked})
 		case lineLost:
 			x.lost = append(x.lost, l)
 		case lineWoke:
@@ -134,22 +140,42 @@ func (x *executions) checkAfter(report *Report, at operation, place int64, why s
 	}
 }
 
+// rounds numbers the starts of a step: those of one number are of one operation of the run. A part of the run's history
+// that was taken back in between begins another. Where that was asked for and not yet answered the operation may have
+// been executed just before it was taken back: another key begins another round, once.
+func (x *executions) rounds(run string, starts []placed) []int {
+	numbers := make([]int, len(starts))
+	first, changed, number := 0, false, 0
+	for i, start := range starts {
+		n := x.takenBack(run, start.place)
+		switch {
+		case i == 0:
+		case n > x.takenBack(run, starts[i-1].place):
+			first, changed, number = i, false, number+1
+		case n > 0 && x.taken[run][n-1].asked && !changed && start.Key != starts[first].Key:
+			first, changed, number = i, true, number+1
+		}
+		numbers[i] = number
+	}
+	return numbers
+}
+
 // checkStarts checks the log of effects by itself.
 func (x *executions) checkStarts(report *Report) {
 	keys := map[string]operation{}
 	for at, starts := range x.starts {
 		report.count("executions of steps", len(starts))
+		rounds := x.rounds(at.run, starts)
 		for i, start := range starts {
-			round := x.takenBack(at.run, start.place)
-			first := starts[slices.IndexFunc(starts, func(s placed) bool { return x.takenBack(at.run, s.place) == round })]
+			first := starts[slices.Index(rounds, rounds[i])]
 			if other, taken := keys[start.Key]; taken && other != at || start.Key != first.Key {
 				report.violated(duplicated, "run %s: %s has the idempotency key %s, "+
 					"which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
 			}
 			keys[start.Key] = at
-			for _, former := range starts[:i] {
+			for j, former := range starts[:i] {
 				switch {
-				case x.takenBack(at.run, former.place) < round: // it is executed again
+				case rounds[j] < rounds[i]: // it is executed again
 				case former.Attempt > start.Attempt && !x.excused(start):
 					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d",
 						at.run, start.Attempt, at.location, start.Process, former.Attempt)

@@ -10,6 +10,13 @@ func TestExecutions(t *testing.T) {
 		return line{Kind: lineStart, Process: process, Run: "r", Loc: "s", Attempt: attempt, No: no, Key: "key", At: 100}
 	}
 	end := func(process string, no int64) line { return line{Kind: lineEnd, Process: process, No: no} }
+	again := func(process string, no int64, key string) line {
+		l := start(process, no, 1)
+		l.Key = key
+		return l
+	}
+	asked := line{Kind: lineTaken, Run: "r", Key: takenAsked}
+	taken := line{Kind: lineTaken, Run: "r"}
 	other := line{Kind: lineStart, Process: "p", Run: "r", Loc: "other", Attempt: 1, No: 9, Key: "key"}
 	late := start("p", 2, 1)
 	late.At = 900
@@ -34,7 +41,19 @@ func TestExecutions(t *testing.T) {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), start("p", 2, 2), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
 		"late, behind a pause": {
 			[]line{own("q"), start("q", 1, 1), end("q", 1), late}, stepResult{Process: "q", No: 1}, ""},
+		"again after it was taken back": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, again("p", 2, "new"), end("p", 2), taken},
+			stepResult{Process: "p", No: 2}, ""},
+		"taken back by a repeated request after it was executed again": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, asked, again("p", 2, "new"), end("p", 2),
+				again("p", 3, "newer"), end("p", 3), taken}, stepResult{Process: "p", No: 3}, ""},
 
+		"twice after it was taken back": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, taken, again("p", 2, "new"), again("p", 3, "newer"),
+				end("p", 3)}, stepResult{Process: "p", No: 3}, duplicated},
+		"taken back more often than was asked": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, again("p", 2, "new"), again("p", 3, "newer"),
+				again("p", 4, "newest"), end("p", 4), taken}, stepResult{Process: "p", No: 4}, duplicated},
 		"twice by one owner": {
 			[]line{own("p"), start("p", 1, 1), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, duplicated},
 		"two steps with one key": {

@@ -15,7 +15,7 @@ const (
 	lineStart = "start" // a step's body begins
 	lineEnd   = "end"   // a step's body returns
 	lineToken = "token" // a step hands out the token of the promise at Node
-	lineTaken = "taken" // a part of the run's history is going to be taken back
+	lineTaken = "taken" // a part of the run's history was taken back; Key takenAsked: that is going to be asked for
 	lineLost  = "lost"  // a process ends because it has lost the store
 	lineWoke  = "woke"  // a step has begun behind the sleep at Node, which was due at Due
 
@@ -28,6 +28,8 @@ const (
 	ackUpdate  = "update"  // an update was answered; Key, how (Status), and Value
 	ackEnd     = "ended"   // a run was seen to have ended; Status, and Value of its result
 )
+
+const takenAsked = "asked"
 
 // line is a line of one of the two logs: effects on the world, and acknowledgements that callers received.
 type line struct {

@@ -145,7 +145,8 @@ func (h *harness) ask(ctx context.Context, id, verb string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := h.watched.effects.append(line{Kind: lineTaken, Process: h.client.name, Run: id}); err != nil {
+	taken := line{Kind: lineTaken, Process: h.client.name, Run: id, Key: takenAsked}
+	if err := h.watched.effects.append(taken); err != nil {
 		return false, err
 	}
 	if verb == "retry" {
@@ -225,8 +226,8 @@ func (h *harness) offerAgain(r *run) {
 
 // takenBack counts how often a part of a run's history was reverted before a place of the log of effects.
 func (x *executions) takenBack(run string, before int64) (n int) {
-	for _, place := range x.taken[run] {
-		if place < before {
+	for _, taking := range x.taken[run] {
+		if taking.place < before {
 			n++
 		}
 	}
