@@ -142,22 +142,37 @@ func (x *executions) checkAfter(report *Report, at operation, place int64, why s
 
 // rounds numbers the starts of a step: those of one number are of one operation of the run. A part of the run's history
 // that was taken back in between begins another. Where that was asked for and not yet answered the operation may have
-// been executed just before it was taken back: another key begins another round, once.
+// been executed just before it was taken back: what cannot be of one operation begins another round, once.
 func (x *executions) rounds(run string, starts []placed) []int {
 	numbers := make([]int, len(starts))
-	first, changed, number := 0, false, 0
+	first, changed := 0, false
 	for i, start := range starts {
+		if i == 0 {
+			continue
+		}
+		numbers[i] = numbers[i-1]
 		n := x.takenBack(run, start.place)
 		switch {
-		case i == 0:
 		case n > x.takenBack(run, starts[i-1].place):
-			first, changed, number = i, false, number+1
-		case n > 0 && x.taken[run][n-1].asked && !changed && start.Key != starts[first].Key:
-			first, changed, number = i, true, number+1
+			first, changed, numbers[i] = i, false, numbers[i]+1
+		case n > 0 && x.taken[run][n-1].asked && !changed && (start.Key != starts[first].Key ||
+			slices.ContainsFunc(starts[first:i], func(former placed) bool { return x.contradicts(former, start) != "" })):
+			first, changed, numbers[i] = i, true, numbers[i]+1
 		}
-		numbers[i] = number
 	}
 	return numbers
+}
+
+// contradicts says what is broken if a step's start followed a former one of the same operation; "": nothing.
+func (x *executions) contradicts(former, start placed) violation {
+	switch {
+	case former.Attempt > start.Attempt && !x.excused(start):
+		return runAgain
+	case former.Attempt == start.Attempt && former.Process == start.Process &&
+		!x.tookBetween(start.Process, start.Run, former.place, start.place):
+		return duplicated
+	}
+	return ""
 }
 
 // checkStarts checks the log of effects by itself.
@@ -167,20 +182,18 @@ func (x *executions) checkStarts(report *Report) {
 		report.count("executions of steps", len(starts))
 		rounds := x.rounds(at.run, starts)
 		for i, start := range starts {
-			first := starts[slices.Index(rounds, rounds[i])]
-			if other, taken := keys[start.Key]; taken && other != at || start.Key != first.Key {
+			first := slices.Index(rounds, rounds[i])
+			if other, taken := keys[start.Key]; taken && other != at || start.Key != starts[first].Key {
 				report.violated(duplicated, "run %s: %s has the idempotency key %s, "+
 					"which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
 			}
 			keys[start.Key] = at
-			for j, former := range starts[:i] {
-				switch {
-				case rounds[j] < rounds[i]: // it is executed again
-				case former.Attempt > start.Attempt && !x.excused(start):
+			for _, former := range starts[first:i] {
+				switch x.contradicts(former, start) {
+				case runAgain:
 					report.violated(runAgain, "run %s: attempt %d of %s was started by %s after attempt %d",
 						at.run, start.Attempt, at.location, start.Process, former.Attempt)
-				case former.Attempt == start.Attempt && former.Process == start.Process &&
-					!x.tookBetween(start.Process, at.run, former.place, start.place):
+				case duplicated:
 					report.violated(duplicated, "run %s: attempt %d of %s was started twice by %s, "+
 						"which had not lost the store in between", at.run, start.Attempt, at.location, start.Process)
 				}

@@ -47,7 +47,14 @@ func TestExecutions(t *testing.T) {
 		"taken back by a repeated request after it was executed again": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, asked, again("p", 2, "new"), end("p", 2),
 				again("p", 3, "newer"), end("p", 3), taken}, stepResult{Process: "p", No: 3}, ""},
+		"tried again by a repeated request after it was tried again": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, asked, start("p", 2, 1), end("p", 2), start("p", 3, 2),
+				end("p", 3), start("p", 4, 1), end("p", 4), taken, start("p", 5, 2), end("p", 5)},
+			stepResult{Process: "p", No: 5}, ""},
 
+		"tried again more often than was asked": {
+			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, start("p", 2, 1), start("p", 3, 1), start("p", 4, 1),
+				end("p", 4), taken}, stepResult{Process: "p", No: 4}, duplicated},
 		"twice after it was taken back": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, taken, again("p", 2, "new"), again("p", 3, "newer"),
 				end("p", 3)}, stepResult{Process: "p", No: 3}, duplicated},
