@@ -90,7 +90,7 @@ func (f *flatBatch) take(b *store.Batch) bool {
 		}
 		leased[t.Shard] = true
 	}
-	if !f.commands(0, b.Commands) {
+	if !f.commands(0, b.Commands) || f.claimedLater() {
 		return false
 	}
 	f.riders.orders(f)
@@ -205,6 +205,36 @@ func (f *flatBatch) command(turn int64, c *store.Command) bool {
 func (f *flatBatch) addSend(r sendRow) {
 	f.sends = append(f.sends, r)
 	f.claims = f.claims || r.Claim
+}
+
+// claimedLater reports whether a run that gets an item may be claimed by a later command alone: the answer to the earlier
+// one has the run as it was between the two, and the receivers are read when all is done. A number and an ID may be of
+// one run.
+func (f *flatBatch) claimedLater() bool {
+	if !f.claims {
+		return false
+	}
+	type receiver struct {
+		no store.RunNo
+		id string
+	}
+	var unclaimed map[receiver]bool
+	numbers, ids := false, false // of those in unclaimed
+	for _, s := range f.sends {
+		r := receiver{s.RunNo, s.RunID}
+		switch {
+		case s.unasked:
+		case s.Claim && (unclaimed[r] || s.RunID == "" && ids || s.RunID != "" && numbers):
+			return true
+		case !s.Claim:
+			if unclaimed == nil {
+				unclaimed = map[receiver]bool{}
+			}
+			unclaimed[r] = true
+			numbers, ids = numbers || s.RunID == "", ids || s.RunID != ""
+		}
+	}
+	return false
 }
 
 // stamp has the parameters that each statement begins with besides those of the batch: the
