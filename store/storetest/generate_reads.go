@@ -50,6 +50,10 @@ func (g *generator) filter() store.Filter {
 		f.Tags = g.wanted()
 		return f
 	}
+	if g.chance(8) { // as a person begins to read
+		f.Limit = 1 + g.IntN(2)
+		return f
+	}
 	if g.chance(3) {
 		f.IDs = some(g, genIDs, 2)
 	}
