@@ -15,11 +15,10 @@ func ExampleWithoutCancel() {
 	rented := make(chan bool, 1)
 	rent := stet.Define("rent", func(ctx stet.Context, _ int) (int, error) {
 		err := stet.Do(ctx, "rent a machine", func(context.Context) error { rented <- true; return nil })
-		if err != nil {
-			return 0, err
+		if err == nil {
+			err = stet.Sleep(ctx, "use it", 24*time.Hour)
 		}
-		err = stet.Sleep(ctx, "use it", 24*time.Hour)
-		if errors.Is(err, stet.ErrCancelled) {
+		if errors.Is(err, stet.ErrCancelled) { // also while it was rented: it may be there
 			return 0, stet.Do(stet.WithoutCancel(ctx), "give it back", func(context.Context) error {
 				fmt.Println("given back")
 				return nil

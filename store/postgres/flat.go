@@ -207,9 +207,9 @@ func (f *flatBatch) addSend(r sendRow) {
 	f.claims = f.claims || r.Claim
 }
 
-// claimedLater reports whether a run that gets an item may be claimed by a later command alone: the answer to the earlier
-// one has the run as it was between the two, and the receivers are read when all is done. A number and an ID may be of
-// one run.
+// claimedLater reports whether a run that gets an item may be claimed by a later command alone: the answer to the
+// earlier one has the run as it was between the two, and the receivers are read when all is done. A number and an ID
+// may be of one run.
 func (f *flatBatch) claimedLater() bool {
 	if !f.claims {
 		return false
