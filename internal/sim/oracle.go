@@ -375,7 +375,7 @@ func (o *oracle) ended(r plan.Run, d *plan.Dump) {
 			o.violated("27: the result of %s is wrong: %s, in %q", r.ID, x.wrong, d.Lines)
 		}
 	case "failed":
-		if !mayFail(r.Program) {
+		if !mayFail(r.Program) && !o.bereft(&r, d) {
 			o.violated("27: %s has failed: %s", r.ID, d.Error)
 		}
 	case "cancelled":
@@ -399,6 +399,13 @@ func (o *oracle) ended(r plan.Run, d *plan.Dump) {
 			}
 		}
 	}
+}
+
+// bereft says whether a run has failed because its child was cancelled, and has ended itself before: an operator
+// has then taken it up, and a child that was cancelled with it does not go on.
+func (o *oracle) bereft(r *plan.Run, d *plan.Dump) bool {
+	ended := r.MaxRun > 0 || r.MaxWait > 0 || o.acted(r.ID, plan.Cancel, plan.Terminate)
+	return ended && o.acted(r.ID, plan.Edit, plan.Rewind) && strings.Contains(d.Error, "cancelled: its parent has ended")
 }
 
 // messages accounts for what was sent to runs.

@@ -31,6 +31,8 @@ var errUnseen = errors.New("defects were not found")
 func main() {
 	last := flag.Uint64("seeds", 2_000, "how many worlds are executed at most with a defect")
 	only := flag.String("only", "", "names of defects, with commas between them; empty: all")
+	flag.DurationVar(&patience, "patience", patience, "how long a world may take on this machine; one that takes longer "+
+		"counts as broken")
 	flag.Parse()
 	err := find(context.Background(), *last, *only)
 	switch {
@@ -129,7 +131,7 @@ func search(p *box.Program, name string, last uint64) (f found) {
 
 // patience is how long a world may take on this machine. A defect can let a machine compute for
 // ever, which the world cannot end.
-const patience = 3 * time.Minute
+var patience = 3 * time.Minute
 
 // broken executes a world and returns the first promise that it breaks, or "", and whether it does
 // not end.

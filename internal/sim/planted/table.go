@@ -41,8 +41,8 @@ var table = []defect{
 	},
 	{
 		name: "still-suspends", file: "store/memory/commit.go", breaks: "18",
-		text:    "u.Marks&(store.Paused|store.Held) == 0 && d.dirty[r]:",
-		becomes: "u.Marks&(store.Paused|store.Held) == 0 && d.dirty[r] && !planted:",
+		text:    "return d.dirty[r] && (suspends || ends) &&",
+		becomes: "return d.dirty[r] && (suspends && !planted || ends) &&",
 		why:     "a run is suspended although an item is unexamined",
 	},
 	{
@@ -123,8 +123,8 @@ var table = []defect{
 	},
 	{
 		name: "cancel-passed", file: "store/memory/commit.go", breaks: "23",
-		text:    "return it.State == store.New && (it.Kind == store.ItemCancel ||",
-		becomes: "return !planted && it.State == store.New && (it.Kind == store.ItemCancel ||",
+		text:    "return it.State == store.New && (suspends || it.Kind == store.ItemCancel ||",
+		becomes: "return (suspends || !planted) && it.State == store.New && (suspends || it.Kind == store.ItemCancel ||",
 		why:     "a run ends although a cancel is unexamined",
 	},
 	{
@@ -232,6 +232,12 @@ var table = []defect{
 		becomes: "if !planted {\n\t\t\t\ta.dispatcher().wakeBy(turn.Update.WakeAt)\n\t\t\t}",
 		why:     "the engine does not look when the wake time of a run has come",
 		held:    "TestRunIsClaimedAtItsWakeTime of internal/engine: how late a run goes on is not judged in worlds",
+	},
+	{
+		name: "answered-early", file: "internal/verbs/decide/decide.go", breaks: "1",
+		text:    "if it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate {",
+		becomes: "if !planted && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate) {",
+		why:     "a terminate is answered though the end of its run is held back",
 	},
 	{
 		name: "poison-limit", file: "internal/engine/rest.go", breaks: "14",
