@@ -289,6 +289,64 @@ func away(err error) bool {
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)
 }
 
+// A store that was made without lanes, by an older version or on a single server, gets them when it is opened on
+// a cluster with all masters. What is noted is noted once.
+func TestAStoreWithoutLanesGetsThem(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewRedisMasters(t, servers.Forgetful...)
+	former := openAt(t, cluster.URL(), redis.Slots(9))
+	run := func(s *redis.Store) store.Answer {
+		t.Helper()
+		c := start("r")
+		c.Start.Shard.Slot = redis.SlotOf(s, "r")
+		answers, _, err := s.Apply(t.Context(), []store.Command{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers[0]
+	}
+	first := run(former)
+	homes := redis.Homes(former)
+	for part := range 9 {
+		key := fmt.Sprintf("{stet:%d}M", part)
+		at := cluster.Owner(t, cluster.SlotOf(t, key))
+		command := []string{"del", key}
+		if part == 0 {
+			command = []string{"hdel", key, "lanes"}
+		}
+		if out, err := at.Command(command...); err != nil || out != "1" {
+			t.Fatalf("%s: %q, %v", key, out, err)
+		}
+	}
+	gone := cluster.Owner(t, cluster.SlotOf(t, homes[2]))
+	if err := gone.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := redis.Open(t.Context(), cluster.URL(), redis.Logger(slog.New(slog.DiscardHandler)))
+	if !away(err) || !strings.Contains(fmt.Sprint(err), "when all masters are there") {
+		t.Errorf("opened without a master: %v", err)
+	}
+	if err := gone.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var s *redis.Store
+	patiently(t, func() (err error) {
+		s, err = redis.Open(t.Context(), cluster.URL(), redis.Logger(slog.New(slog.DiscardHandler)))
+		return err
+	})
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if again := run(s); len(s.Lanes()) != 3 || again.Run.No != first.Run.No {
+		t.Errorf("%d lanes, run %+v; want that of before, %+v", len(s.Lanes()), again.Run, first.Run)
+	}
+	if other := openAt(t, cluster.URL()); fmt.Sprint(redis.Homes(other)) != fmt.Sprint(redis.Homes(s)) {
+		t.Errorf("the homes of the lanes are %v and %v", redis.Homes(other), redis.Homes(s))
+	}
+}
+
 // After a failover a lane goes on at the new master; after slots have moved, wherever its parts are. A
 // process that begins then says that the lanes are not those of the masters any more.
 func TestALaneFollowsItsParts(t *testing.T) {

@@ -77,7 +77,7 @@ func (s *opening) meta(ctx context.Context, parts int) (*meta, error) {
 	if !s.known.cluster || !away(err) || ctx.Err() != nil {
 		return nil, err
 	}
-	s.silent = true
+	s.silent = s.silent || limited.Err() != nil
 	var calls []call
 	for part := 1; part < min(s.cfg.slots, copies); part++ {
 		calls = append(calls, call{part, []string{"", "0", "0", ""}})

@@ -72,7 +72,8 @@ func (s *opening) inspect(ctx context.Context) error {
 	for range nodes {
 		a := <-answers
 		if a.err != nil {
-			if s.silent = true; s.known.cluster {
+			if s.known.cluster {
+				s.silent = s.silent || limited.Err() != nil
 				continue // a replica or a node that is down; the masters are counted
 			}
 			return classify("ask "+a.address+" for its settings", a.err, false)
