@@ -36,6 +36,8 @@ type Waiters struct {
 	followers map[store.RunNo]map[*follower]bool
 	feeds     int  // how many of the followers read feeds
 	joined    bool // the first of these has joined since the reader's last look
+
+	commits listeners
 }
 
 // ending is a call of Wait.
@@ -99,6 +101,7 @@ func (w *Waiters) forget(e *ending) {
 
 // RunEnded delivers the end, or the stall, of a run that this process has committed.
 func (w *Waiters) RunEnded(run store.Run) {
+	w.commits.committed(run.No)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.ends[run.ID] {
@@ -120,6 +123,7 @@ func (e *ending) deliver(r result) {
 // Committed delivers what a turn that this process has committed has for the followers of
 // its run: verdicts, and hints that there is something new to read. v is the verdict on the turn, by which it stands.
 func (w *Waiters) Committed(t *store.Turn, v store.Verdict) {
+	w.commits.committed(t.Run)
 	consumed := t.ConsumedBy(v)
 	shows := len(t.Values)+len(t.Appends)+len(t.Answers) > 0 || t.Rewound || t.Update != nil && t.Update.Continue != nil
 	decides := func(c store.Consumption) bool { return c.Verdict != nil }

@@ -32,21 +32,28 @@ type Reads struct {
 
 	mu    sync.Mutex
 	slots map[string]*slot
+	hubs  map[store.RunNo]*hub
 }
 
 // New returns shared reads of an engine's store.
-func New(e *stet.Engine) *Reads { return &Reads{engine: e, slots: map[string]*slot{}} }
+func New(e *stet.Engine) *Reads {
+	return &Reads{engine: e, slots: map[string]*slot{}, hubs: map[store.RunNo]*hub{}}
+}
 
 // slot is one read that is shared.
 type slot struct {
 	mu    sync.Mutex
-	at    time.Time
+	at    time.Time        // when the read began
+	took  [2]time.Duration // this one, and the one before
 	value any
 	err   error
 }
 
-// shared returns the result of read for the key, at most Every old.
-func shared[T any](ctx context.Context, r *Reads, key string, read func(context.Context) (T, error)) (T, error) {
+// shared returns the result of read for the key, at most Every old, and of a read that has not
+// begun before since.
+func shared[T any](
+	ctx context.Context, r *Reads, key string, since time.Time, read func(context.Context) (T, error),
+) (T, error) {
 	r.mu.Lock()
 	s := r.slots[key]
 	if s == nil {
@@ -64,14 +71,22 @@ func shared[T any](ctx context.Context, r *Reads, key string, read func(context.
 	r.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.value == nil && s.err == nil || time.Since(s.at) >= Every*9/10 {
+	if now := time.Now(); s.value == nil && s.err == nil || now.Sub(s.at) >= Every*9/10 || s.at.Before(since) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		value, err := read(bounded)
 		cancel()
-		s.value, s.err, s.at = value, err, time.Now()
+		s.value, s.err, s.at, s.took = value, err, now, [2]time.Duration{time.Since(now), s.took[0]}
 	}
 	value, _ := s.value.(T)
 	return value, s.err
+}
+
+// ofRun returns the result of a read of one run, for all followers of the run. What was read before
+// the last hint about it is old.
+func ofRun[T any](
+	ctx context.Context, f *Follower, what, id string, read func(context.Context) (T, error),
+) (T, error) {
+	return shared(ctx, f.reads, what+"\x00"+id, f.since(id), read)
 }
 
 // Subjects are what a follower looks at.
@@ -110,6 +125,8 @@ type Follower struct {
 	subjects Subjects
 	places   map[string]place
 	told     map[string]string // what was told last, by event and subject
+	hints    chan struct{}     // nil: it does not listen
+	joined   map[string]*hub   // by the ID of a run
 	// Tell sends an event. An error ends the follower's round.
 	Tell func(event, id string, data any) error
 }
@@ -191,7 +208,7 @@ func (f *Follower) Round(ctx context.Context) error {
 		}
 	}
 	if f.subjects.Nodes {
-		info, err := shared(ctx, f.reads, "nodes", f.reads.engine.Nodes().Info)
+		info, err := shared(ctx, f.reads, "nodes", time.Time{}, f.reads.engine.Nodes().Info)
 		if err != nil {
 			return err
 		}
@@ -209,7 +226,7 @@ func (f *Follower) Round(ctx context.Context) error {
 
 // run tells how a run stands, and which of its entries are new.
 func (f *Follower) run(ctx context.Context, id string) error {
-	info, err := shared(ctx, f.reads, "run\x00"+id, func(ctx context.Context) (*stet.RunInfo, error) {
+	info, err := ofRun(ctx, f, "run", id, func(ctx context.Context) (*stet.RunInfo, error) {
 		return f.reads.engine.Runs().Info(ctx, id)
 	})
 	if err != nil {
@@ -218,6 +235,9 @@ func (f *Follower) run(ctx context.Context, id string) error {
 	run, err := f.view.Show(ctx, info)
 	if err != nil {
 		return err
+	}
+	if f.join(info) { // what it has read may be older than the first hint
+		return f.run(ctx, id)
 	}
 	if err := f.replaced(info); err != nil {
 		return err
@@ -243,7 +263,7 @@ func (f *Follower) run(ctx context.Context, id string) error {
 
 // shown tells what is in the inbox of a run, and the values that it shows.
 func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
-	inbox, err := shared(ctx, f.reads, "inbox\x00"+info.ID, func(ctx context.Context) ([]store.Item, error) {
+	inbox, err := ofRun(ctx, f, "inbox", info.ID, func(ctx context.Context) ([]store.Item, error) {
 		return f.reads.engine.Store().Inbox(ctx, info.Number)
 	})
 	if err != nil {
@@ -271,18 +291,21 @@ func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
 
 // feeds reads what a run shows.
 func (f *Follower) feeds(ctx context.Context, info *stet.RunInfo) ([]store.Feed, error) {
-	return shared(ctx, f.reads, "feeds\x00"+info.ID, func(ctx context.Context) ([]store.Feed, error) {
+	return ofRun(ctx, f, "feeds", info.ID, func(ctx context.Context) ([]store.Feed, error) {
 		return f.reads.engine.Store().Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Values: true})
 	})
 }
 
 // items tells the items of a stream after the last one that is known, each once.
 func (f *Follower) items(ctx context.Context, s Stream) error {
-	info, err := shared(ctx, f.reads, "run\x00"+s.Run, func(ctx context.Context) (*stet.RunInfo, error) {
+	info, err := ofRun(ctx, f, "run", s.Run, func(ctx context.Context) (*stet.RunInfo, error) {
 		return f.reads.engine.Runs().Info(ctx, s.Run)
 	})
 	if err != nil {
 		return err
+	}
+	if f.join(info) {
+		return f.items(ctx, s)
 	}
 	if err := f.replaced(info); err != nil {
 		return err
@@ -348,7 +371,7 @@ func (f *Follower) reset(id string) error {
 // entries tells the entries of a run with a higher number than is known, in the order of
 // numbers, and those without a number that have changed. They are without values.
 func (f *Follower) entries(ctx context.Context, id string) error {
-	found, err := shared(ctx, f.reads, "history\x00"+id, func(ctx context.Context) ([]stet.HistoryEntry, error) {
+	found, err := ofRun(ctx, f, "history", id, func(ctx context.Context) ([]stet.HistoryEntry, error) {
 		return f.reads.engine.Runs().History(ctx, id, stet.HistoryQuery{})
 	})
 	if err != nil {
@@ -391,7 +414,7 @@ func (f *Follower) entries(ctx context.Context, id string) error {
 func (f *Follower) list(ctx context.Context, i int) error {
 	filter, who := f.subjects.Lists[i], f.view.Who()
 	key := fmt.Sprintf("list\x00%s\x00%s\x00%q\x00%s", f.subjects.Names[i], who.Role, who.Workflows, filter.String())
-	runs, err := shared(ctx, f.reads, key, func(ctx context.Context) ([]*api.Run, error) {
+	runs, err := shared(ctx, f.reads, key, time.Time{}, func(ctx context.Context) ([]*api.Run, error) {
 		runs, _, err := f.view.Runs(ctx, filter)
 		return runs, err
 	})

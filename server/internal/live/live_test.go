@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,6 +104,122 @@ func TestViewersOfOneListShareItsReads(t *testing.T) {
 			if pages[i] != 2 || nodes[i] != 1 {
 				t.Errorf("viewer %d was told of %d pages and %d nodes, expected 2 and 1", i, pages[i], nodes[i])
 			}
+		}
+	})
+}
+
+// TestCommitsAreToldAtOnce: a follower is told of a commit of this process as soon as the pause
+// between two hints allows, and not at its next tick; many commits in a row are told together;
+// and a process with more followers takes more time, so that events cost it little.
+func TestCommitsAreToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		n := stet.Message[int]("n")
+		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
+			for {
+				got, err := n.Receive(ctx)
+				if err != nil || got == 0 {
+					return 0, err
+				}
+				if err := stet.Value[int]("n").Set(ctx, got); err != nil {
+					return 0, err
+				}
+			}
+		})
+		e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{w},
+			Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		defer func() {
+			if stop(); <-ended != nil {
+				t.Error("the engine has ended with an error")
+			}
+		}()
+		if _, err := w.Start(ctx, e, 0, stet.ID("r")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		reads := live.New(e)
+		var mu sync.Mutex
+		told := map[string][]time.Duration{} // values, and how long after sent they came
+		var sent time.Time
+		open := func() (end func()) {
+			f, err := reads.Follow(view.New(e, &access.Identity{Name: "vera", Role: access.Operator}, nil),
+				live.Subjects{Runs: []string{"r"}}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Tell = func(event, _ string, data any) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if text := fmt.Sprintf("%s", data); event == "value" {
+					_, text, _ = strings.Cut(text, `"value":`)
+					told[text] = append(told[text], time.Since(sent))
+				}
+				return nil
+			}
+			hints, over, done := f.Listen(), make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				defer f.Close()
+				for f.Round(ctx) == nil {
+					select {
+					case <-hints:
+					case <-over:
+						return
+					}
+				}
+			}()
+			return func() { close(over); <-done }
+		}
+		send := func(value int) {
+			t.Helper()
+			mu.Lock()
+			sent = time.Now()
+			mu.Unlock()
+			if err := n.Send(ctx, e, "r", value); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		end := open()
+		time.Sleep(5 * time.Second)
+		send(1)
+		time.Sleep(5 * time.Second)
+		for i := range 9 {
+			send(2 + i)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		if d := told["1}"]; len(d) != 1 || d[0] > 5*time.Millisecond {
+			t.Errorf("one commit is told after %v", d)
+		}
+		if len(told) != 3 || len(told["2}"]) != 1 || len(told["10}"]) != 1 || told["10}"][0] > 60*time.Millisecond {
+			t.Errorf("of nine commits in nine milliseconds the first and the last are told, found %v", told)
+		}
+		mu.Unlock()
+		ends := []func(){end}
+		for range 299 {
+			ends = append(ends, open())
+		}
+		time.Sleep(5 * time.Second)
+		send(11)
+		time.Sleep(100 * time.Millisecond)
+		send(12)
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		if d := told["12}"]; len(d) != 300 || d[0] < 400*time.Millisecond || d[0] > 700*time.Millisecond {
+			t.Errorf("with 300 followers the second of two commits is told %d times, after %v", len(d), slices.Compact(d))
+		}
+		mu.Unlock()
+		for _, end := range ends {
+			end()
 		}
 	})
 }

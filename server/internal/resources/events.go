@@ -102,6 +102,8 @@ func (s *Server) stream(ctx context.Context, c *endpoint.Call, f *live.Follower)
 	if write("retry: 2000\n\n") != nil {
 		return
 	}
+	hints := f.Listen()
+	defer f.Close()
 	tick := time.NewTicker(live.Every)
 	defer tick.Stop()
 	for said := time.Now(); ; {
@@ -115,6 +117,7 @@ func (s *Server) stream(ctx context.Context, c *endpoint.Call, f *live.Follower)
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-hints:
 		}
 		if time.Since(said) >= commentEvery {
 			said = time.Now()

@@ -24,14 +24,20 @@ const watchFollowers = 1000
 // measureWatched measures what it costs an engine to be looked at: the same runs with nobody at
 // the server, with a person who has a run and a list open, and with a thousand followers. The
 // four are measured in turns, and of each the best round counts, so that other work on the
-// machine concerns all alike.
+// machine concerns all alike. Then it measures what an event costs, and how late it is.
 func measureWatched(ctx context.Context, cfg *Config, r *Report) error {
 	w := sequence(cfg.Steps)
 	s, err := cfg.serve(ctx, nil, w)
 	if err != nil {
 		return err
 	}
-	return s.closing(ctx, func(ctx context.Context) error {
+	followers, rounds := watchFollowers, 5
+	if cfg.Runs < followers/10 {
+		followers, rounds = 10*cfg.Runs, 1
+	}
+	out := r.section("watched", "%d runs x %d steps, %d at a time, %d followers", cfg.Runs, cfg.Steps, cfg.Concurrency,
+		followers)
+	err = s.closing(ctx, func(ctx context.Context) error {
 		if err := warmUp(ctx, s, w); err != nil {
 			return err
 		}
@@ -41,10 +47,6 @@ func measureWatched(ctx context.Context, cfg *Config, r *Report) error {
 		}
 		if err != nil {
 			return err
-		}
-		followers, rounds := watchFollowers, 5
-		if cfg.Runs < followers/10 {
-			followers, rounds = 10*cfg.Runs, 1
 		}
 		looks := []look{
 			{name: "alone"}, {name: "mounted", mounted: true},
@@ -66,8 +68,6 @@ func measureWatched(ctx context.Context, cfg *Config, r *Report) error {
 				}
 			}
 		}
-		out := r.section("watched", "%d runs x %d steps, %d at a time, %d followers", cfg.Runs, cfg.Steps, cfg.Concurrency,
-			followers)
 		for i, l := range looks {
 			out.figure(l.name, best[i], "runs/s")
 		}
@@ -78,6 +78,10 @@ func measureWatched(ctx context.Context, cfg *Config, r *Report) error {
 		out.atMost("memory of a follower", each/1024, 40, "KiB")
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return measureEvents(ctx, cfg, followers, out)
 }
 
 // look is a way to be looked at.
