@@ -69,8 +69,14 @@ func (p *promises) chain(node string, n int) *stet.Workflow[string, []string] {
 // matter: its store may be away for good.
 func engineOn(t testing.TB, s store.Store, log *slog.Logger, workflows ...stet.Definition) *stet.Engine {
 	t.Helper()
-	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: workflows, Poll: 50 * time.Millisecond,
-		LeaseTTL: time.Second, Grace: time.Second, Logger: log})
+	return engineWith(t, stet.Config{Store: s, Workflows: workflows, LeaseTTL: time.Second, Logger: log})
+}
+
+// engineWith runs an engine until the end of the test.
+func engineWith(t testing.TB, cfg stet.Config) *stet.Engine {
+	t.Helper()
+	cfg.Poll, cfg.Grace = 50*time.Millisecond, time.Second
+	e, err := stet.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +88,7 @@ func engineOn(t testing.TB, s store.Store, log *slog.Logger, workflows ...stet.D
 		select {
 		case <-ended:
 		case <-time.After(3 * time.Second):
-			_ = s.Close() // a commit waits for a standby that is gone; its server has been stopped
+			_ = cfg.Store.Close() // a commit waits for a standby that is gone; its server has been stopped
 			<-ended
 		}
 	})
