@@ -205,7 +205,7 @@ func (h Hooks) set(ctx context.Context, verb string, hook Hook, act Act, may fun
 	if err != nil {
 		return fmt.Errorf("hook %q: %w", hook.Name, err)
 	}
-	err = hooks.Set(ctx, h.engine.inner, &hooks.Hook{
+	err = hooks.All.Put(ctx, h.engine.inner, &hooks.Hook{
 		Name: hook.Name, Scheme: string(hook.Scheme), Header: hook.Header, Secrets: hook.Secrets, Start: hook.Start,
 		Send: hook.Send, Publish: hook.Publish, Resolve: hook.Resolve, Target: hook.Target, Value: hook.Value, At: d.Now,
 		By: cmp.Or(act.By, h.engine.node), Why: act.Why,
@@ -226,7 +226,7 @@ func (h Hooks) Remove(ctx context.Context, name string, act Act) error {
 	if _, err := h.Get(ctx, name); err != nil {
 		return err
 	}
-	err := hooks.Remove(ctx, h.engine.inner, name, recordOf(h.engine, "remove", "hook", name, act))
+	err := hooks.All.Delete(ctx, h.engine.inner, name, recordOf(h.engine, "remove", "hook", name, act))
 	h.engine.logged(ctx, "remove", "hook", name, act, err)
 	return err
 }
@@ -265,7 +265,7 @@ func (h Hooks) all(ctx context.Context) ([]Hook, error) {
 	entries, inbox, err := h.engine.standing(ctx, hooks.ID)
 	var records []hooks.Hook
 	if err == nil {
-		records, err = hooks.Read(entries, inbox)
+		records, err = hooks.All.Read(entries, inbox)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list hooks: %w", err)

@@ -82,7 +82,8 @@ func (t Tokens) Create(ctx context.Context, info TokenInfo, act Act) (token stri
 	if !info.Expires.IsZero() {
 		record.Expires = store.TimeOf(info.Expires)
 	}
-	if err := tokens.Add(ctx, t.engine.inner, record, recordOf(t.engine, "create", "token", record.ID, act)); err != nil {
+	err = tokens.All.Put(ctx, t.engine.inner, record, recordOf(t.engine, "create", "token", record.ID, act))
+	if err != nil {
 		return "", fmt.Errorf("create token: %w", err)
 	}
 	t.engine.logged(ctx, "create", "token", record.ID, act, nil)
@@ -115,7 +116,7 @@ func (t Tokens) Revoke(ctx context.Context, id string, act Act) error {
 	}
 	for i := range list {
 		if list[i].ID == id {
-			err := tokens.Revoke(ctx, t.engine.inner, id, recordOf(t.engine, "revoke", "token", id, act))
+			err := tokens.All.Delete(ctx, t.engine.inner, id, recordOf(t.engine, "revoke", "token", id, act))
 			t.engine.logged(ctx, "revoke", "token", id, act, err)
 			return err
 		}
@@ -129,7 +130,7 @@ func (t Tokens) List(ctx context.Context) ([]TokenInfo, error) {
 	entries, inbox, err := t.engine.standing(ctx, tokens.ID)
 	var records []tokens.Token
 	if err == nil {
-		records, err = tokens.Read(entries, inbox)
+		records, err = tokens.All.Read(entries, inbox)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)

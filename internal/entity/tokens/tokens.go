@@ -1,19 +1,15 @@
 // Package tokens holds the rules of the entity that keeps the access tokens of a store's
 // servers: of each the hash, and what it allows. The token itself is nowhere.
 //
-// Each item adds a [Token], or revokes one, and counts from the moment on at which it is
-// durable: [Read] reads those that the owner has not entered yet, too.
+// Each item adds a [Token], or revokes one.
 package tokens
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/acts"
+	"github.com/stet-run/stet/internal/entity/named"
 	"github.com/stet-run/stet/store"
 )
 
@@ -23,11 +19,8 @@ const (
 	ID       = Workflow + "/tokens"
 )
 
-// The names of items.
-const (
-	itemAdd    = "add"
-	itemRevoke = "revoke"
-)
+// All are the tokens of a store.
+var All = named.Things[Token]{ID: ID, Set: "add", Remove: "revoke", Name: func(t *Token) string { return t.ID }}
 
 // Token is an access token without its secret.
 type Token struct {
@@ -42,77 +35,6 @@ type Token struct {
 	By        string     `json:"by"`
 }
 
-// Add makes a token durable, with the record of who adds it.
-func Add(ctx context.Context, c entity.Client, t *Token, r *acts.Record) error {
-	value, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	return entity.SendWith(ctx, c, ID, itemAdd, value, r.Encode())
-}
-
-// Revoke makes a revocation durable, with the record of who asks for it. One of an unknown token does nothing.
-func Revoke(ctx context.Context, c entity.Client, id string, r *acts.Record) error {
-	value, err := json.Marshal(id)
-	if err != nil {
-		return err
-	}
-	return entity.SendWith(ctx, c, ID, itemRevoke, value, r.Encode())
-}
-
-// Read returns the tokens that count, by their IDs. The error wraps store.ErrDamaged.
-func Read(entries []store.Entry, inbox []store.Item) ([]Token, error) {
-	tokens := map[string]Token{}
-	for i := range entries {
-		var t Token
-		if err := decode(entries[i].Value, &t); err != nil {
-			return nil, fmt.Errorf("entry %q: %w", entries[i].Loc, err)
-		}
-		tokens[t.ID] = t
-	}
-	for i := range inbox {
-		it := inbox[i]
-		entity.Detach(&it)
-		if err := apply(tokens, &it); err != nil {
-			return nil, fmt.Errorf("item %d: %w", it.No, err)
-		}
-	}
-	list := make([]Token, 0, len(tokens))
-	for _, id := range slices.Sorted(maps.Keys(tokens)) {
-		list = append(list, tokens[id])
-	}
-	return list, nil
-}
-
-// apply carries an item out. Others than ours do nothing.
-func apply(tokens map[string]Token, it *store.Item) error {
-	if it.Kind != store.ItemMessage {
-		return nil
-	}
-	switch it.Name {
-	case itemAdd:
-		var t Token
-		if err := decode(it.Value, &t); err != nil {
-			return err
-		}
-		tokens[t.ID] = t
-	case itemRevoke:
-		var id string
-		if err := decode(it.Value, &id); err != nil {
-			return err
-		}
-		delete(tokens, id)
-	}
-	return nil
-}
-
-func decode(value []byte, v any) error {
-	if err := json.Unmarshal(value, v); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
-	}
-	return nil
-}
-
 // Rules are the rules of the entity. They implement entity.Rules.
 type Rules struct{ known map[string]store.Time } // when the tokens expire, by their IDs
 
@@ -122,9 +44,9 @@ func New(*store.Run) entity.Rules { return &Rules{known: map[string]store.Time{}
 // Load implements entity.Rules.
 func (r *Rules) Load(entries []store.Entry) error {
 	for i := range entries {
-		var t Token
-		if err := decode(entries[i].Value, &t); err != nil {
-			return fmt.Errorf("entry %q: %w", entries[i].Loc, err)
+		t, err := All.Entered(&entries[i])
+		if err != nil {
+			return err
 		}
 		r.known[t.ID] = t.Expires
 	}
@@ -139,26 +61,22 @@ func (r *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
 			r.forget(id, w)
 		}
 	}
-	changed := map[string]Token{}
-	var revoked string
-	if it.Kind == store.ItemMessage && it.Name == itemRevoke && decode(it.Value, &revoked) == nil {
-		r.forget(revoked, w)
-		acts.CarriedOut(it, w)
-		return
-	}
-	if apply(changed, it) != nil {
-		return // nobody of ours has sent it
-	}
-	for id, t := range changed {
-		if !isID(id) {
+	added, revoked, err := All.Change(it)
+	switch {
+	case err != nil: // nobody of ours has sent it
+	case added != nil:
+		if !isID(added.ID) {
 			return
 		}
-		value, err := json.Marshal(&t)
+		value, err := json.Marshal(added)
 		if err != nil {
 			panic(err) // it has been decoded
 		}
-		r.known[id] = t.Expires
-		w.Put(id, value)
+		r.known[added.ID] = added.Expires
+		w.Put(added.ID, value)
+		acts.CarriedOut(it, w)
+	case revoked != "":
+		r.forget(revoked, w)
 		acts.CarriedOut(it, w)
 	}
 }

@@ -114,8 +114,9 @@ var arrows = map[string][]string{
 
 	"internal/entity/acts":      {"internal/entity", "store"},
 	"internal/entity/deletions": {"internal/entity", "store"},
-	"internal/entity/tokens":    {"internal/entity", "internal/entity/acts", "store"},
-	"internal/entity/hooks":     {"internal/entity", "internal/entity/acts", "store"},
+	"internal/entity/named":     {"internal/entity", "internal/entity/acts", "store"},
+	"internal/entity/tokens":    {"internal/entity", "internal/entity/acts", "internal/entity/named", "store"},
+	"internal/entity/hooks":     {"internal/entity", "internal/entity/acts", "internal/entity/named", "store"},
 	"internal/entity/scripts":   {"internal/entity", "internal/entity/acts", "store"},
 
 	"api":    {".", "store"},
