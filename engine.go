@@ -91,7 +91,9 @@ type Config struct {
 	// these. Default 1,000.
 	MaxSteps int
 	// MaxRuns bounds the runs in memory, suspended ones not counted; more wait in
-	// the store. Default 10,000.
+	// the store. Topics, queues and schedules that have something to do are counted by
+	// themselves, up to the same number; one that is not in memory waits like a run until
+	// there is room. Default 10,000.
 	MaxRuns int
 	// MaxParked bounds the suspended runs that stay in memory, where they go on
 	// without replay. Default 1,000; None: no run stays.

@@ -28,7 +28,7 @@ type Activation interface {
 
 // Config is what a Memory is made from. All fields are required.
 type Config[A Activation] struct {
-	MaxRuns   int           // in memory
+	MaxRuns   int           // in memory; entities are counted by themselves
 	MaxParked int           // of these
 	ParkFor   time.Duration // how long one is parked
 	Drivers   *idle.Goroutines
@@ -50,6 +50,7 @@ type Memory[A Activation] struct {
 	parked   *parking.Lot[A]
 	eviction *time.Timer // nil: nothing is parked
 	starved  bool        // a claim was cut because memory was full
+	entities int         // that are in memory and not parked
 
 	claims []claim // by lane
 }
@@ -65,6 +66,7 @@ type claim struct {
 type resident[A Activation] struct {
 	a                   A
 	id, workflow, build string
+	entity, parked      bool
 }
 
 // New returns a memory without runs.
@@ -115,7 +117,8 @@ func (m *Memory[A]) roomLocked() int {
 	if m.draining {
 		return 0
 	}
-	return max(m.cfg.MaxRuns-len(m.active)+m.parked.Len(), 0)
+	free := min(m.entities, m.cfg.MaxRuns)
+	return max(m.cfg.MaxRuns-len(m.active)+m.parked.Len()+free, 0)
 }
 
 // Counts returns how many runs are in memory, without the parked ones, and how many are parked.
@@ -149,10 +152,34 @@ func (m *Memory[A]) Expect(h *ownership.Shard, no store.RunNo) (a A) {
 // Introduce says which run an expected activation is.
 func (m *Memory[A]) Introduce(a A, run *store.Run) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if r := m.ofLocked(a); r != nil {
 		r.id, r.workflow, r.build = run.ID, run.Workflow, run.Build
 		m.ids[run.ID] = true
+		if store.IsEntity(run.Workflow) && !r.entity {
+			r.entity = true
+			m.entities++
+		}
+	}
+	fed := m.fedLocked()
+	m.mu.Unlock()
+	if fed {
+		m.cfg.ClaimSoon()
+	}
+}
+
+// parkedLocked notes that an activation is parked, or no more.
+func (m *Memory[A]) parkedLocked(a A, yes bool) {
+	r := m.ofLocked(a)
+	if r == nil || r.parked == yes {
+		return
+	}
+	r.parked = yes
+	switch {
+	case !r.entity:
+	case yes:
+		m.entities--
+	default:
+		m.entities++
 	}
 }
 
@@ -226,6 +253,9 @@ func (m *Memory[A]) fedLocked() bool {
 
 func (m *Memory[A]) removeLocked(r *resident[A]) {
 	no := r.a.No()
+	if r.entity && !r.parked {
+		m.entities--
+	}
 	delete(m.active, no)
 	delete(m.ids, r.id)
 	for i := range m.claims {
@@ -283,6 +313,9 @@ func (m *Memory[A]) Park(a A, size int) {
 		return
 	}
 	victim, full := m.parked.Park(a, size, time.Now())
+	if m.parkedLocked(a, true); full {
+		m.parkedLocked(victim, false)
+	}
 	if m.eviction == nil && m.parked.Len() > 0 {
 		m.eviction = time.AfterFunc(m.cfg.ParkFor, m.evictExpired)
 	}
@@ -301,6 +334,7 @@ func (m *Memory[A]) Unpark(a A) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.parked.Remove(a)
+	m.parkedLocked(a, false)
 }
 
 // evictExpired ends the activations that have been parked for long.
@@ -308,6 +342,9 @@ func (m *Memory[A]) evictExpired() {
 	m.mu.Lock()
 	now := time.Now()
 	expired := m.parked.Expired(now)
+	for _, a := range expired {
+		m.parkedLocked(a, false)
+	}
 	m.eviction = nil
 	if next, some := m.parked.Next(now); some && !m.draining {
 		m.eviction = time.AfterFunc(next, m.evictExpired)

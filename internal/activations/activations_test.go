@@ -173,3 +173,52 @@ func TestParkedRunsAreEvicted(t *testing.T) {
 		}
 	})
 }
+
+// TestEntitiesAreNoRuns: those that are at work take no run's room, up to as many as there may be runs. Each is
+// counted once, whether it is parked or not.
+func TestEntitiesAreNoRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 2, MaxParked: 1, ParkFor: time.Minute})
+		queue := &store.Run{ID: "stet.queue/q", Workflow: "stet.queue"}
+		expect := func(what string, want int) {
+			t.Helper()
+			if got := m.Room(); got != want {
+				t.Errorf("%s: there is room for %d; want %d", what, got, want)
+			}
+		}
+		a, b := m.Expect(m.shard, 1), m.Expect(m.shard, 2)
+		m.Starve(true)
+		expect("what they are is not known", 0)
+		m.Introduce(a, queue)
+		m.Introduce(a, queue)
+		if expect("one is an entity", 1); m.claims != 1 {
+			t.Errorf("there is room again: %d claims are made; want 1", m.claims)
+		}
+		m.Introduce(b, queue)
+		expect("both are", 2)
+		c := m.Expect(m.shard, 3)
+		m.Introduce(c, queue)
+		expect("a third one takes room", 1)
+		m.Park(c, 1)
+		expect("one is parked", 2)
+		m.Park(b, 1) // in place of the other one, which is to leave
+		if expect("another one is parked", 2); !c.evicted.Load() {
+			t.Error("the first one stays")
+		}
+		m.Unpark(b)
+		m.Unpark(b)
+		expect("none is parked", 1)
+		m.Remove(c)
+		expect("the third one has left", 2)
+		m.Park(b, 1)
+		time.Sleep(time.Hour)
+		if expect("one has been parked for long", 2); !b.evicted.Load() {
+			t.Error("what has been parked for long stays")
+		}
+		m.Remove(a)
+		m.Remove(b)
+		m.Remove(b)
+		m.Introduce(m.Expect(m.shard, 4), &store.Run{ID: "w", Workflow: "w"})
+		expect("there is a run alone", 1)
+	})
+}

@@ -209,18 +209,23 @@ func (c *Committer) Idle() bool {
 	return !c.writing && c.undelivered == nil && !c.queued()
 }
 
-// Settle waits until what is on its way to the store now is delivered.
-func (c *Committer) Settle(ctx context.Context) {
+// Settle waits until what is on its way to the store now is delivered. It reports false if that takes longer.
+func (c *Committer) Settle(ctx context.Context, longest time.Duration) bool {
 	c.mu.Lock()
 	undelivered := c.undelivered
 	c.mu.Unlock()
 	if undelivered == nil {
-		return
+		return true
 	}
+	limit := time.NewTimer(longest)
+	defer limit.Stop()
 	select {
 	case <-undelivered:
+		return true
+	case <-limit.C:
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // ShardsLost is called when shards were lost. A batch under way that is written under

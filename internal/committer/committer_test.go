@@ -277,7 +277,7 @@ func TestBatchesOverlap(t *testing.T) {
 				k.ok() // the second waits for that, and the third goes on its way
 				k.runs(3)
 				settled := false
-				go func() { k.c.Settle(context.Background()); settled = true }()
+				go func() { settled = k.c.Settle(context.Background(), time.Hour) }()
 				synctest.Wait()
 				k.ok()
 				before := []any{100}

@@ -235,3 +235,52 @@ func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimsGoOnWhileACommitHangs: after a claim without an answer what a commit under way may have claimed is
+// waited for, and meanwhile other runs are claimed.
+func TestClaimsGoOnWhileACommitHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New()
+		s := &gated{Store: shared}
+		var lose, hangs atomic.Bool
+		var claims atomic.Int64
+		release := make(chan struct{})
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			claims.Add(1)
+			answer, err := s.Store.Claim(ctx, req)
+			if err == nil && len(answer.Runs) > 0 && lose.Swap(false) {
+				return store.Claims{}, store.ErrUnknown
+			}
+			return answer, err
+		}
+		s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+			if hangs.Load() {
+				<-release
+			}
+			return s.Store.Commit(ctx, b)
+		}
+		front := newEngine(t, shared.Join(), "front")
+		e := newEngine(t, s, "n", with("w", hears(1)), func(cfg *engine.Config) {
+			cfg.LeaseTTL, cfg.Renew = 24*time.Second, time.Second
+		})
+		defer serve(t, e)()
+		start(t, e, "w", "a", "b")
+		time.Sleep(time.Minute)
+		hangs.Store(true)
+		send(t, front, "a", "hello")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		lose.Store(true)
+		send(t, front, "b", "hello")
+		time.Sleep(5 * time.Second)
+		before := claims.Load()
+		time.Sleep(10 * time.Second)
+		if n := claims.Load() - before; n < 2 || lose.Load() {
+			t.Errorf("in 10 s, in which a commit hangs, %d claims are made; want one each few seconds", n)
+		}
+		hangs.Store(false)
+		close(release)
+		expectEnd(t, e, "a", store.Succeeded, "hello")
+		expectEnd(t, e, "b", store.Succeeded, "hello")
+	})
+}

@@ -57,7 +57,7 @@ type Config struct {
 	ReloadRate int // suspended runs of former builds that are executed again, per second; 0: none
 
 	MaxSteps  int           // bodies at once
-	MaxRuns   int           // runs in memory
+	MaxRuns   int           // runs in memory; entities are counted by themselves
 	MaxParked int           // of these, suspended ones
 	ParkFor   time.Duration // how long a suspended run stays in memory
 

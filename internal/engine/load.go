@@ -121,10 +121,9 @@ func (x *executor) reloadClaimed(d *dispatcher, in *ownership.Shards) bool {
 		defer done()
 		return d.store.List(ctx, f)
 	})
-	if err != nil {
-		return false
+	if err != nil || !x.committer.All[d.lane].Settle(x.held, x.e.cfg.LeaseTTL/8) {
+		return false // the answers to commands that have claimed runs may be on their way
 	}
-	x.committer.All[d.lane].Settle(x.held) // the answers to commands that have claimed runs may be on their way
 	all := true
 	for no, h := range claimed {
 		if a := active[no]; a != nil {

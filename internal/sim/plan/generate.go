@@ -284,17 +284,7 @@ func (g *generator) schedules() {
 		g.name, g.left, g.unlimited = 0, 1+g.IntN(4), true // it must not outrun a rate
 		s.Program = g.program(2, false)
 		g.unlimited = false
-		g.adds(s)
-	}
-}
-
-// adds adds a schedule. One that is due each second stays in the memory of its node.
-func (g *generator) adds(s Schedule) {
-	g.Schedules = append(g.Schedules, s)
-	for i := range g.Nodes {
-		if g.Nodes[i].MaxRuns > 0 {
-			g.Nodes[i].MaxRuns++
-		}
+		g.Schedules = append(g.Schedules, s)
 	}
 }
 

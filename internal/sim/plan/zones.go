@@ -37,5 +37,5 @@ func (g *generator) zone() {
 	g.name, g.left, g.unlimited = 0, 1+g.IntN(2), true
 	s.Program = g.program(2, false)
 	g.unlimited = false
-	g.adds(s)
+	g.Schedules = append(g.Schedules, s)
 }
