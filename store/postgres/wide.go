@@ -614,7 +614,7 @@ func (o outboxes) Read(ctx context.Context, from, to int, arrived []int64, limit
 }
 
 // Deliver implements relay.Port.
-func (o outboxes) Deliver(ctx context.Context, from, to int, posts []relay.Post) ([]int, error) {
+func (o outboxes) Deliver(ctx context.Context, from, to int, posts []relay.Post, _ bool) ([]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, portLimit)
 	defer cancel()
 	return o.w.deliver(ctx, from, to, posts, nil)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/internal/relay"
 )
 
 // outgoing is a command that a turn has sent to another part. It stands in the outbox of
@@ -28,7 +29,11 @@ func (c *committing) post(items []outgoing) []outgoing {
 		if !c.elsewhere(p.to) {
 			return false
 		}
-		c.relay.Later(p.from, p.to)
+		if p.blob != "" {
+			c.relay.Posted(p.from, p.to, relay.Post{No: p.no, Body: []byte(p.blob)})
+		} else {
+			c.relay.Later(p.from, p.to)
+		}
 		if p.turn >= 0 {
 			c.result.Turns[p.turn].Sends[p.send].Outcome = store.Posted
 		}

@@ -87,12 +87,12 @@ func (o outboxes) Read(ctx context.Context, from, to int, arrived []int64, limit
 }
 
 // Deliver implements relay.Port.
-func (o outboxes) Deliver(ctx context.Context, from, to int, posts []relay.Post) (next []int, err error) {
+func (o outboxes) Deliver(ctx context.Context, from, to int, posts []relay.Post, first bool) (next []int, err error) {
 	var a args
 	a.count(to)
 	a.count(o.s.parts)
 	a.count(from)
-	a.bool(true)
+	a.bool(first)
 	a.count(0)
 	each(&a, posts, func(p relay.Post) { a.text(string(p.Body)) })
 	m, err := o.s.one(ctx, deliverScript, "deliver", to, a.list...)

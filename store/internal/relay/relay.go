@@ -7,7 +7,7 @@
 // applied once, because the receiver remembers what it has applied in the act that does so.
 //
 // A [Relay] does that in the background, for the outboxes that it is told of: those in which
-// this process has put something ([Relay.Later]), those of places that it has come to own
+// this process has put something ([Relay.Later], [Relay.Posted]), those of places that it has come to own
 // ([Relay.Look]), and those in which something stands for long ([Relay.Noticed]). For each pair
 // of servers it has a goroutine, so that a server which is away delays nothing between others.
 package relay
@@ -33,9 +33,10 @@ type Port interface {
 	// Read takes the posts that have arrived out of an outbox, and returns the first of the
 	// others, in their order.
 	Read(ctx context.Context, from, to int, arrived []int64, limit int) ([]Post, error)
-	// Deliver hands posts, the first ones of an outbox, to their receiver. It returns the places
-	// for which the receiver has put something into its own outbox.
-	Deliver(ctx context.Context, from, to int, posts []Post) (next []int, err error)
+	// Deliver hands posts to their receiver. first says that they are the first ones of their outbox;
+	// otherwise there may be others before them, without which they are refused by an error. It
+	// returns the places for which the receiver has put something into its own outbox.
+	Deliver(ctx context.Context, from, to int, posts []Post, first bool) (next []int, err error)
 	// Server returns which of the store's servers a place is on, from 0.
 	Server(place int) int
 }
@@ -70,7 +71,8 @@ type Relay struct {
 // route is the way from one place to another.
 type route struct {
 	arrived []int64 // posts that are still to be taken out
-	pending bool    // the others are to be delivered
+	known   []Post  // to be delivered; nil while pending
+	pending bool    // all others are to be read and delivered
 }
 
 const (
@@ -101,7 +103,18 @@ func (r *Relay) Close() {
 func (r *Relay) Later(from, to int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.route(from, to).pending = true
+	p := r.route(from, to)
+	p.pending, p.known = true, nil
+	r.wake(r.servers(from, to))
+}
+
+// Posted is Later for posts that were put into the outbox just now: they need not be read.
+func (r *Relay) Posted(from, to int, posts ...Post) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.route(from, to); !p.pending {
+		p.known = append(p.known, posts...)
+	}
 	r.wake(r.servers(from, to))
 }
 
@@ -215,7 +228,9 @@ func (r *Relay) keep(from, to int, p *route, err error) {
 	defer r.mu.Unlock()
 	noted := r.route(from, to)
 	noted.add(r.cfg.InOrder, p.arrived...)
-	noted.pending = noted.pending || p.pending && err != nil
+	if noted.pending = noted.pending || (p.pending || len(p.known) > 0) && err != nil; noted.pending {
+		noted.known = nil
+	}
 }
 
 func (r *Relay) servers(from, to int) [2]int {
@@ -323,7 +338,15 @@ const together = 32
 // flush takes posts that have arrived out of an outbox, and delivers the others if the route
 // is pending. p keeps what is still to be done.
 func (r *Relay) flush(ctx context.Context, from, to int, p *route) error {
-	for {
+	for len(p.known) > 0 && !p.pending {
+		posts := p.known[:min(len(p.known), r.cfg.Chunk)]
+		err := r.deliver(ctx, from, to, p, posts, false)
+		if err != nil && r.cfg.Away(err) {
+			return err
+		}
+		p.known, p.pending = p.known[len(posts):], err != nil
+	}
+	for p.known = nil; p.pending || len(p.arrived) > 0; {
 		limit := 0
 		if p.pending {
 			limit = r.cfg.Chunk
@@ -335,15 +358,24 @@ func (r *Relay) flush(ctx context.Context, from, to int, p *route) error {
 		if p.arrived = nil; len(posts) == 0 {
 			return nil
 		}
-		next, err := r.cfg.Port.Deliver(ctx, from, to, posts)
-		if err != nil {
+		if err := r.deliver(ctx, from, to, p, posts, true); err != nil {
 			return err
 		}
-		for i := range posts {
-			p.add(r.cfg.InOrder, posts[i].No)
-		}
-		for _, place := range next {
-			r.Later(to, place)
-		}
 	}
+	return nil
+}
+
+// deliver delivers posts of a route.
+func (r *Relay) deliver(ctx context.Context, from, to int, p *route, posts []Post, first bool) error {
+	next, err := r.cfg.Port.Deliver(ctx, from, to, posts, first)
+	if err != nil {
+		return err
+	}
+	for i := range posts {
+		p.add(r.cfg.InOrder, posts[i].No)
+	}
+	for _, place := range next {
+		r.Later(to, place)
+	}
+	return nil
 }

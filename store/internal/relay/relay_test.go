@@ -25,6 +25,8 @@ type world struct {
 	server  func(place int) int
 	takes   time.Duration // each call
 	calls   int
+	read    int // posts
+	inOrder bool
 	lost    int   // so many answers of Deliver are lost
 	last    int64 // number of a post
 }
@@ -35,20 +37,23 @@ func newWorld() *world {
 }
 
 func (w *world) relay(t *testing.T, inOrder bool) *Relay {
+	w.inOrder = inOrder
 	r := New(Config{Port: w, Chunk: 2, InOrder: inOrder, Away: func(err error) bool { return errors.Is(err, errAway) },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	t.Cleanup(r.Close)
 	return r
 }
 
-func (w *world) post(from, to int, bodies ...string) {
+func (w *world) post(from, to int, bodies ...string) (posts []Post) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := [2]int{from, to}
 	for _, body := range bodies {
 		w.last += 3
-		w.boxes[key] = append(w.boxes[key], Post{w.last, []byte(body)})
+		posts = append(posts, Post{w.last, []byte(body)})
 	}
+	w.boxes[key] = append(w.boxes[key], posts...)
+	return posts
 }
 
 func (w *world) call(ctx context.Context, server int) error {
@@ -92,16 +97,26 @@ func (w *world) Read(ctx context.Context, from, to int, arrived []int64, limit i
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := [2]int{from, to}
-	w.boxes[key] = slices.DeleteFunc(w.boxes[key], func(p Post) bool { return slices.Contains(arrived, p.No) })
-	return slices.Clone(w.boxes[key][:min(limit, len(w.boxes[key]))]), nil
+	w.boxes[key] = slices.DeleteFunc(w.boxes[key], func(p Post) bool {
+		return slices.Contains(arrived, p.No) || w.inOrder && len(arrived) > 0 && p.No <= slices.Max(arrived)
+	})
+	posts := slices.Clone(w.boxes[key][:min(limit, len(w.boxes[key]))])
+	w.read += len(posts)
+	return posts, nil
 }
 
 // Deliver applies posts. One of the body "on" puts a post for place 9 into the receiver's box.
-func (w *world) Deliver(ctx context.Context, from, to int, posts []Post) (next []int, err error) {
+func (w *world) Deliver(ctx context.Context, from, to int, posts []Post, first bool) (next []int, err error) {
 	if err := w.call(ctx, to); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
+	for _, p := range w.boxes[[2]int{from, to}] {
+		if !first && p.No < posts[0].No && !w.seen[fmt.Sprint(from, "-", to, "-", p.No)] {
+			w.mu.Unlock()
+			return nil, errors.New("a gap")
+		}
+	}
 	for _, p := range posts {
 		if id := fmt.Sprint(from, "-", to, "-", p.No); !w.seen[id] {
 			w.seen[id] = true
@@ -288,6 +303,48 @@ func TestRoutesOfTwoServersGoTogether(t *testing.T) {
 		for i := range n {
 			w.expect(t, 100+i, "a", "b")
 		}
+		r.Close()
+	})
+}
+
+// Posts that are handed over are delivered without being read, unless others come first, or their server is away.
+func TestPostsThatAreHandedOverAreNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		r := w.relay(t, true)
+		expect := func(read int, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			w.expect(t, 2, want...)
+			if n := w.left(); w.read != read || n > 0 || r.Pending() > 0 {
+				t.Errorf("%d posts were read, %d are left, %d outboxes are pending; want %d read", w.read, n, r.Pending(), read)
+			}
+		}
+		r.Posted(1, 2, w.post(1, 2, "a", "b", "c")...)
+		r.Posted(1, 2, w.post(1, 2, "d")...)
+		expect(0, "a", "b", "c", "d")
+		w.post(1, 2, "e") // by a process that has ended
+		r.Posted(1, 2, w.post(1, 2, "f")...)
+		expect(2, "a", "b", "c", "d", "e", "f")
+		w.mu.Lock()
+		w.away[2] = true
+		w.mu.Unlock()
+		for range 100 {
+			r.Posted(1, 2, w.post(1, 2, "g")...)
+			time.Sleep(time.Second)
+		}
+		r.mu.Lock()
+		for key, p := range r.routes {
+			if len(p.known) > 10 {
+				t.Errorf("%d posts are kept for route %v whose server is away", len(p.known), key)
+			}
+		}
+		r.mu.Unlock()
+		w.mu.Lock()
+		w.away[2], w.applied[2], w.read = false, nil, 0
+		w.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		expect(100, slices.Repeat([]string{"g"}, 100)...)
 		r.Close()
 	})
 }
