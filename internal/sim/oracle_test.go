@@ -39,3 +39,32 @@ func TestARunThatIsTakenUpMayLackItsChild(t *testing.T) {
 		}
 	}
 }
+
+// TestALeaseThatIsHeardOfLate: a worker hears of its lease when that has expired and another one has the task. The
+// other one's answer counts (seed 4078). Who asked for the task when it was another's, and got it, is the later one.
+func TestALeaseThatIsHeardOfLate(t *testing.T) {
+	for _, c := range []struct {
+		notes string
+		said  bool
+	}{
+		{"asks 1, asks 2, leased 2, leased 1, answers 2, accepted 2", false},
+		{"asks 1, leased 1, asks 2, leased 2, answers 2, accepted 2", false},
+		{"asks 1, leased 1, asks 2, leased 2, answers 1, accepted 1", true},
+	} {
+		now := time.Duration(0)
+		o := newOracle(plan.Plan{}, func() time.Duration { return now })
+		for _, note := range strings.Split(c.notes, ", ") {
+			now += time.Second
+			kind, who, _ := strings.Cut(note, " ")
+			n := plan.Note{Kind: kind, Run: "r", Op: "ta1", Attempt: 1, Key: "k", Exec: "t" + who, Value: "r" + who}
+			if kind == plan.Asks {
+				n = plan.Note{Kind: kind, Exec: "r" + who}
+			}
+			o.tasks.note(n)
+		}
+		said := slices.ContainsFunc(o.violations, func(v string) bool { return strings.HasPrefix(v, "9: ") })
+		if said != c.said {
+			t.Errorf("%s: %q", c.notes, o.violations)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet/internal/sim/plan"
 )
@@ -9,11 +10,12 @@ import (
 // tasks judges what workers do, and what becomes of it: each attempt of a task ends once, by the
 // worker that has it.
 //
-// Which of two leases of an attempt is the later one is known only when a worker says that it has
-// got the later one. What it has asked for, and not yet got, counts for nothing.
+// Which of two leases of an attempt is the later one is known only if it was asked for when the other
+// had been got: an answer may be long on its way. What was asked for, and not yet got, counts for nothing.
 type tasks struct {
 	*oracle
-	asked  map[string]int // requests for tasks: the number of tasks that had ended when they were sent
+	asked  map[string]int           // requests for tasks: the number of tasks that had ended when they were sent
+	first  map[string]time.Duration // … and when they were sent first
 	ended  int
 	leases map[string]*lease    // by execution
 	of     map[attempted]*turns // attempts
@@ -22,9 +24,10 @@ type tasks struct {
 
 // turns are the leases of an attempt.
 type turns struct {
-	last  string // the execution of the newest lease
-	ended string // the execution whose answer was accepted
-	at    int    // which end of a task that was
+	last  string        // the execution of the lease that was got last
+	since time.Duration // when the lease was asked for that was asked for last
+	ended string        // the execution whose answer was accepted
+	at    int           // which end of a task that was
 	fails bool
 }
 
@@ -32,6 +35,7 @@ type turns struct {
 type lease struct {
 	operation
 	attempt int
+	got     time.Duration
 	late    bool // another worker had the attempt when it answered last
 	answers int  // that it gave
 	unsure  bool // it has answered more than once, or not as before
@@ -40,7 +44,7 @@ type lease struct {
 
 func newTasks(o *oracle) *tasks {
 	return &tasks{
-		o, map[string]int{}, 0, map[string]*lease{}, map[attempted]*turns{}, map[operation]string{},
+		o, map[string]int{}, map[string]time.Duration{}, 0, map[string]*lease{}, map[attempted]*turns{}, map[operation]string{},
 	}
 }
 
@@ -48,6 +52,9 @@ func newTasks(o *oracle) *tasks {
 func (t *tasks) note(n plan.Note) {
 	if n.Kind == plan.Asks {
 		t.asked[n.Exec] = t.ended
+		if _, again := t.first[n.Exec]; !again {
+			t.first[n.Exec] = t.now()
+		}
 		return
 	}
 	at := attempted{operation{n.Run, n.Op}, n.Attempt}
@@ -65,14 +72,14 @@ func (t *tasks) note(n plan.Note) {
 			t.violated("3: attempt %d of %s of %s is leased as %s, and had ended as %s",
 				n.Attempt, n.Op, n.Run, n.Exec, all.ended)
 		}
-		all.last = n.Exec
-		t.leases[n.Exec] = &lease{operation: at.operation, attempt: n.Attempt}
+		all.last, all.since = n.Exec, max(all.since, t.first[n.Value])
+		t.leases[n.Exec] = &lease{operation: at.operation, attempt: n.Attempt, got: t.now()}
 		return
 	}
 	l := t.leases[n.Exec]
 	switch n.Kind {
 	case plan.Answers:
-		l.late = all.last != n.Exec
+		l.late = all.since > l.got
 		if l.answers++; l.answers > 1 {
 			l.unsure = true
 			t.count("task answered twice")
