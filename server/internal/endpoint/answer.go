@@ -51,6 +51,10 @@ func (c *Call) answer(out any) error {
 
 // encode returns an answer as JSON.
 func encode(out any) ([]byte, error) {
+	if fast, ok := out.(interface{ AppendJSON([]byte) ([]byte, error) }); ok {
+		body, err := fast.AppendJSON(nil)
+		return append(body, '\n'), err
+	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
