@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,15 +162,19 @@ func TestLongBodyAfterARestart(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := memory.New()
+			var mu sync.Mutex
 			var attempts []int
 			keys := map[string]bool{}
 			end, lost := make(chan struct{}), make(chan struct{})
 			defer close(lost)
 			w := stet.Define("hangs", func(ctx stet.Context, _ int) (int, error) {
 				n, err := stet.Step(ctx, "call", func(ctx context.Context) (int, error) {
+					mu.Lock()
 					attempts = append(attempts, stet.Attempt(ctx))
 					keys[stet.IdempotencyKey(ctx)] = true
-					if len(attempts) == 1 {
+					first := len(attempts) == 1
+					mu.Unlock()
+					if first {
 						<-lost // with its process
 						return 0, errors.New("too late")
 					}
@@ -214,9 +219,11 @@ func TestLongBodyAfterARestart(t *testing.T) {
 			if err != nil || len(entries) != 1 || entries[0].Attempts != 0 || time.Since(entries[0].Executing) > 21*time.Second {
 				t.Fatalf("after the restart the history is %+v, %v", entries, err)
 			}
+			mu.Lock()
 			if len(attempts) != 2 || attempts[0] != 1 || attempts[1] != 1 || len(keys) != 1 {
 				t.Errorf("the attempts are %v, with %d keys", attempts, len(keys))
 			}
+			mu.Unlock()
 			if cancelled {
 				if _, err := e.Runs().Cancel(t.Context(), "r", stet.Act{}); err != nil {
 					t.Fatal(err)

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,18 +45,20 @@ func TestARepairHasItsTime(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				broken, undone := true, 0
+				var broken atomic.Bool
+				var undone atomic.Int64
+				broken.Store(true)
 				opts := []stet.DefineOption{c.option, stet.UndoOnCancel}
 				if c.stalls {
 					opts = append(opts, stet.StallOnFailure)
 				}
 				w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 					if err := stet.Do(ctx, "reserve", func(context.Context) error { return nil },
-						stet.UndoDo(func(context.Context) error { undone++; return nil })); err != nil {
+						stet.UndoDo(func(context.Context) error { undone.Add(1); return nil })); err != nil {
 						return "", err
 					}
 					if err := stet.Do(ctx, "pay", func(context.Context) error {
-						if broken {
+						if broken.Load() {
 							return errors.New("bank is closed")
 						}
 						return nil
@@ -75,7 +78,7 @@ func TestARepairHasItsTime(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(48 * time.Hour)
-				broken = false
+				broken.Store(false)
 				id, err := c.takesUp(t.Context(), e, r.ID())
 				if err != nil {
 					t.Fatal(err)
@@ -85,12 +88,12 @@ func TestARepairHasItsTime(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				if info, err := e.Runs().Info(t.Context(), id); err != nil || info.Status != store.Suspended || undone > 0 {
-					t.Fatalf("after 50 minutes it is %+v, %v; %d are undone", info, err, undone)
+				if info, err := e.Runs().Info(t.Context(), id); err != nil || info.Status != store.Suspended || undone.Load() > 0 {
+					t.Fatalf("after 50 minutes it is %+v, %v; %d are undone", info, err, undone.Load())
 				}
 				time.Sleep(2 * time.Hour)
-				if info, err := e.Runs().Wait(t.Context(), id); err != nil || info.Status != store.Cancelled || undone != 1 {
-					t.Errorf("after another two hours it is %s, %v; %d are undone", info.Status, err, undone)
+				if info, err := e.Runs().Wait(t.Context(), id); err != nil || info.Status != store.Cancelled || undone.Load() != 1 {
+					t.Errorf("after another two hours it is %s, %v; %d are undone", info.Status, err, undone.Load())
 				}
 			})
 		})

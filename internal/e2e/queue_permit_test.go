@@ -184,7 +184,7 @@ func TestPriorityAndKeysOfSteps(t *testing.T) {
 func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l actLog
-		var log strings.Builder
+		var log lockedBuffer
 		gate := make(chan struct{})
 		close(gate)
 		w := gatedUse(&l, gate, stet.OnStepQueue("early"))
@@ -209,7 +209,7 @@ func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
 // so once a minute, and it begins when the queue is made.
 func TestChildWaitsForAQueueThatDoesNotExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log lockedBuffer
 		child := stet.Define("child", func(_ stet.Context, in string) (string, error) { return in, nil })
 		w := stet.Define("parent", func(ctx stet.Context, in string) (string, error) {
 			return child.Call(ctx, in, stet.OnQueue{Name: "early"})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,7 +74,7 @@ func TestNothingIsRepeatedAfterANodeHasSignedOff(t *testing.T) {
 			}
 			return 0, stet.Sleep(ctx, "long", time.Hour)
 		})
-		var log strings.Builder
+		var log lockedBuffer
 		e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{w}, LeaseTTL: 30 * time.Second,
 			Grace: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,13 +20,13 @@ import (
 // owner makes trials durable at once, unless it is told to wait, and notes what it did.
 type owner struct {
 	mu       sync.Mutex
-	draining bool
+	draining atomic.Bool
 	trials   []string // "alone" or "tried", and the run
 	later    bool
 	begin    []func() // if later
 }
 
-func (o *owner) Draining() bool  { return o.draining }
+func (o *owner) Draining() bool  { return o.draining.Load() }
 func (o *owner) Trying(int, int) {}
 
 func (o *owner) Try(_ suspects.Candidate, run *store.Run, alone bool, begin func()) {
@@ -88,7 +89,7 @@ func bubble(t *testing.T, test func(*testing.T, *kit)) {
 			k.shards[i] = k.set.Now().Of(shard(i))
 		}
 		test(t, k)
-		k.owner.draining = true
+		k.owner.draining.Store(true)
 		for _, no := range k.nos {
 			k.line.Ended(no)
 		}
@@ -294,7 +295,7 @@ func TestALostShardEndsItsTrials(t *testing.T) {
 
 func TestADrainingOwnerBeginsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
-		k.owner.draining = true
+		k.owner.draining.Store(true)
 		k.found("a", 2, 0, 0)
 		time.Sleep(time.Hour)
 		k.wants()
