@@ -44,7 +44,8 @@ type lease struct {
 
 func newTasks(o *oracle) *tasks {
 	return &tasks{
-		o, map[string]int{}, map[string]time.Duration{}, 0, map[string]*lease{}, map[attempted]*turns{}, map[operation]string{},
+		o, map[string]int{}, map[string]time.Duration{}, 0, map[string]*lease{}, map[attempted]*turns{},
+		map[operation]string{},
 	}
 }
 
