@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -96,6 +97,29 @@ func races(t *testing.T, open Open) {
 			senders.Wait()
 			if got, err := counts.Handle(w.outside, id).Wait(ctx); err != nil || got != 2*(1<<10-1) {
 				t.Errorf("%s: %d, %v", id, got, err)
+			}
+		})
+		all.Go(func() { // a terminate against a cancel: the run ends by a terminate that was granted
+			id := fmt.Sprint("both-", i)
+			after := stet.StartAfter(time.Duration(i%3) * time.Hour) // one of three has begun
+			if !begin(func() error { _, err := counts.Start(ctx, w.outside, 1, stet.ID(id), after); return err }) {
+				return
+			}
+			rest(ctx, time.Duration(i)*time.Millisecond)
+			cancelled := make(chan error, 1)
+			go func() {
+				_, err := w.outside.Runs().Cancel(ctx, id, stet.Act{Why: "race"})
+				cancelled <- err
+			}()
+			granted, err := other.Runs().Terminate(ctx, id, stet.Act{Why: "race"})
+			for _, err := range []error{err, <-cancelled} {
+				if err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+			_, err = counts.Handle(w.outside, id).Wait(ctx)
+			if !errors.Is(err, stet.ErrCancelled) || granted && !strings.Contains(err.Error(), "terminated: race") {
+				t.Errorf("%s: the terminate was granted: %t; the run: %v", id, granted, err)
 			}
 		})
 		all.Go(func() { // a cancel against the end
