@@ -78,6 +78,6 @@
 //
 // [OpenAll] opens one store over several databases, see [Wide]: each has all tables and some of
 // the slots (placement.go). What goes between them goes through the table outbox (posts.go), by
-// package relay. Acts on several are composed of acts on each (widecommit.go, widenodes.go,
-// wideread.go), and an engine works on each for itself (widelane.go).
+// package relay. Acts on several are composed of acts on each (widecommit.go, wideapply.go,
+// widenodes.go, wideread.go), and an engine works on each for itself (widelane.go).
 package postgres

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/storekit"
@@ -190,20 +191,29 @@ func away(err error) bool {
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)
 }
 
-// Describe implements store.Store. Of lanes that are away it says nothing, if another one is there.
+// Describe implements store.Store. Of lanes that are away it says nothing, if another one is there; it
+// waits for them for a moment alone.
 func (s *Store) Describe(ctx context.Context) (store.Description, error) {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var mu sync.Mutex
 	var list []store.Description
+	var late *time.Timer
 	err := onLanes(s, func(l *lane) error {
-		d, err := l.Describe(ctx)
+		d, err := l.Describe(limited)
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil {
-			list = append(list, d)
+			if list = append(list, d); late == nil && len(s.lanes) > 1 {
+				late = time.AfterFunc(otherLanes, cancel)
+			}
 		}
 		return err
 	})
-	if err != nil && (len(list) == 0 || !away(err)) {
+	if late != nil {
+		late.Stop()
+	}
+	if err != nil && (len(list) == 0 || !away(err) || ctx.Err() != nil) {
 		return store.Description{}, err
 	}
 	d := storekit.MergeDescriptions(list)

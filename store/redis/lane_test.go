@@ -231,6 +231,13 @@ func TestAMasterThatIsAwayStopsItsRunsAlone(t *testing.T) {
 			if page, err := s.List(c.ctx, store.Filter{IDs: ids[1]}); err != nil || len(page.Runs) != len(ids[1]) {
 				t.Errorf("of runs of another one %d are listed, %v", len(page.Runs), err)
 			}
+			begun := time.Now()
+			if d, err := s.Describe(c.ctx); err != nil || d.Lanes != 3 || len(d.Nodes) != 1 {
+				t.Errorf("described without a master: %d lanes, %d nodes, %v", d.Lanes, len(d.Nodes), err)
+			}
+			if took := time.Since(begun); took > 8*time.Second {
+				t.Errorf("describing without a master took %s", took)
+			}
 			comeBack()
 			for _, id := range ids[0] {
 				patiently(t, func() error { return number.Send(c.ctx, c.Engine, id, 2, stet.SendKey("second")) })
