@@ -77,3 +77,6 @@ func Existing() Option { return func(c *config) { c.existing = true } }
 
 // MoveSteps has Move call step after each statement. It ends as a killed process does when step returns an error.
 func MoveSteps(step func(statement string) error) Option { return func(c *config) { c.moved = step } }
+
+// SlotOfID returns the slot of a run's ID in a store over several databases.
+func SlotOfID(w *Wide, id string) int { return w.place.slotOf(id) }

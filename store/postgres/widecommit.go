@@ -33,6 +33,7 @@ type wideBatch struct {
 	sends  [][]sent             // by turn: its sends, then those of its update
 	given  map[int]store.Answer // to commands that are not carried out
 	late   map[int]error        // why something for a database is delivered later
+	homes  map[string]int       // by name: the database of a run that may have been replaced, see lane.resolveTurns
 	result store.BatchResult
 }
 
@@ -45,11 +46,11 @@ func (c *wideBatch) turn(i int, p *part) *store.Turn {
 	split := func(list []store.Command, update bool) (kept []store.Command) {
 		for k := range list {
 			cmd := list[k]
-			if ask := c.w.place.asks(&cmd); ask != nil && c.w.place.of(&cmd) == home {
+			if ask := c.w.place.asks(&cmd); ask != nil && c.of(&cmd) == home {
 				ask.turn, ask.update, ask.start = len(p.turns), update, c.kept(i)
 				p.posts = append(p.posts, *ask)
 			}
-			if c.w.place.of(&cmd) == home {
+			if c.of(&cmd) == home {
 				c.sends[i] = append(c.sends[i], sent{})
 				kept = append(kept, cmd)
 				continue
@@ -57,7 +58,7 @@ func (c *wideBatch) turn(i int, p *part) *store.Turn {
 			number := c.call.send(cmd.Claim)
 			c.sends[i] = append(c.sends[i], sent{true, number})
 			cmd.Claim = false
-			o := post{target: c.w.place.of(&cmd), shard: t.Shard.String(), turn: len(p.turns), update: update, start: -1,
+			o := post{target: c.of(&cmd), shard: t.Shard.String(), turn: len(p.turns), update: update, start: -1,
 				posted: posted{Command: cmd, Process: c.w.process, Call: c.call.number, Send: number}}
 			if cmd.Item != nil && cmd.Item.Kind == store.ItemWatch {
 				o.By = t.Run
@@ -85,6 +86,14 @@ func (c *wideBatch) turn(i int, p *part) *store.Turn {
 		local.Update = &u
 	}
 	return &local
+}
+
+// of returns the database of a command's run.
+func (c *wideBatch) of(cmd *store.Command) int {
+	if home, ok := c.homes[cmd.RunID]; ok && cmd.Start == nil && cmd.RunNo == 0 {
+		return home
+	}
+	return c.w.place.of(cmd)
 }
 
 // kept returns how many sends of a turn stay in its database, so far.

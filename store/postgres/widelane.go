@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/stet-run/stet/store"
 )
@@ -121,6 +123,9 @@ func (l *lane) Commit(ctx context.Context, b store.Batch) (store.BatchResult, er
 		}
 	}
 	c := &wideBatch{w: l.Wide, b: &b, call: &call{}, sends: make([][]sent, len(b.Turns))}
+	if err := l.resolveTurns(ctx, c); err != nil {
+		return store.BatchResult{}, err
+	}
 	var st stage
 	for i := range b.Turns {
 		st.turns = append(st.turns, i)
@@ -159,4 +164,37 @@ func (l *lane) Commit(ctx context.Context, b store.Batch) (store.BatchResult, er
 		out.Commands[i] = result.Commands[k]
 	}
 	return out, nil
+}
+
+// otherLimit is how long a batch of a lane waits for another database.
+const otherLimit = 2 * time.Second
+
+// resolveTurns addresses what turns send to runs that were replaced, see Wide.resolve. If their database does not
+// answer soon, a name of that form is taken to be that of such a run: its database finds it by the name.
+func (l *lane) resolveTurns(ctx context.Context, c *wideBatch) error {
+	limited, cancel := context.WithTimeout(ctx, otherLimit)
+	defer cancel()
+	turns := slices.Clone(c.b.Turns)
+	for i, t := range turns {
+		resolved, err := l.resolveTurn(limited, t)
+		switch {
+		case err == nil:
+			turns[i] = resolved
+		case ctx.Err() != nil:
+			return err
+		default:
+			for _, sends := range [][]store.Command{t.Sends, sendsOf(t.Update)} {
+				for k := range sends {
+					if no := replaced(sends[k].RunID); no > 0 {
+						if c.homes == nil {
+							c.homes = map[string]int{}
+						}
+						c.homes[sends[k].RunID] = ofNo(l.place, no)
+					}
+				}
+			}
+		}
+	}
+	c.b.Turns = turns
+	return nil
 }

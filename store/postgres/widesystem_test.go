@@ -278,6 +278,95 @@ func TestAStoreIsOpenedWithoutOneOfItsDatabases(t *testing.T) {
 	}
 }
 
+// A turn sends to a run by the name that it has since it was replaced. The name would be in the lane's own
+// database, the run is in the other one: it gets what was sent, also while that one is away.
+func TestALaneFindsReplacedRuns(t *testing.T) {
+	t.Parallel()
+	one, two := servers.NewPostgres(t), servers.NewPostgres(t) // a killed one keeps what it has acknowledged
+	w := openAll(t, []string{one.DSN(), two.DSN()}, postgres.Slots(8))
+	away := one // has database 0
+	if strings.Contains(w.Databases()[0], socketOf(two)) {
+		away = two
+	}
+	self := store.Node{ID: "n", Boot: "n-1", Workflows: []string{"w"}}
+	leases := make([][]store.Lease, 2)
+	for i, lane := range w.Lanes() {
+		if _, err := lane.Register(t.Context(), self); err != nil {
+			t.Fatal(err)
+		}
+		var shards []store.Shard
+		for slot := range 8 {
+			if w.LaneOf(slot) == i {
+				shards = append(shards, store.Shard{Group: store.DefaultGroup, Slot: slot})
+			}
+		}
+		got, _, err := lane.Acquire(t.Context(), self, shards, ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range got {
+			leases[i] = append(leases[i], a.Lease)
+		}
+	}
+	no := int64(0)
+	commit := func(lane int, b store.Batch) store.BatchResult {
+		t.Helper()
+		no++
+		b.Node, b.Boot, b.No, b.Leases = self.ID, self.Boot, no, leases[lane]
+		result, err := w.Lanes()[lane].Commit(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	begin := func(id string) store.Run {
+		t.Helper()
+		c := start(id)
+		c.Claim, c.Start.Shard.Slot = true, postgres.SlotOfID(w, id)
+		return commit(w.Home(id), store.Batch{Commands: []store.Command{c}}).Commands[0].Run
+	}
+	sender := begin(w.NewID(1))
+	var former store.Run
+	name := ""
+	for name == "" || w.Home(name) != 1 {
+		former = begin(w.NewID(0))
+		name = fmt.Sprintf("%s@%d", former.ID, former.No)
+	}
+	commit(0, store.Batch{Turns: []*store.Turn{{Run: former.No, Shard: former.Shard,
+		Update: &store.Update{Status: store.Failed}}}})
+	again := start(former.ID)
+	again.Start.Shard, again.Start.Existing = former.Shard, store.ReplaceFailed
+	again.Start.Seed = store.Seed([]byte("another seed 16b"))
+	if answers, _, err := w.Apply(t.Context(), []store.Command{again}); err != nil || answers[0].Outcome != store.Applied {
+		t.Fatalf("%+v, %v", answers, err)
+	}
+	verb := func(id string) {
+		t.Helper()
+		result := commit(1, store.Batch{Turns: []*store.Turn{{Run: sender.No, Shard: sender.Shard, Sends: []store.Command{
+			{RunID: name, Item: &store.Item{Kind: store.ItemRetry, ID: id, Origin: "o"}}}}}})
+		if len(result.Turns[0].Sends) != 1 || result.Turns[0].Sends[0].Outcome != store.Posted {
+			t.Errorf("a send to %s: %+v; want that it is posted", name, result.Turns[0])
+		}
+	}
+	arrived := func(n int) {
+		t.Helper()
+		servers.Until(t, "items arrive", func() bool {
+			items, err := w.Inbox(t.Context(), former.No)
+			return err == nil && len(items) == n
+		})
+	}
+	verb("first")
+	arrived(1)
+	if err := away.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	verb("second")
+	if err := away.Start(); err != nil {
+		t.Fatal(err)
+	}
+	arrived(2)
+}
+
 // The databases of a store are opened together, and no others with them.
 func TestOpenAllRefusesWhatDoesNotBelongTogether(t *testing.T) {
 	t.Parallel()
