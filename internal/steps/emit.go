@@ -11,8 +11,14 @@ import (
 var ErrEnded = errors.New("the body of the step has ended")
 
 const (
-	// emitAfter is how long an item that was emitted waits for others at most.
-	emitAfter = 50 * time.Millisecond
+	// emitSoon is how long the first item after a rest waits for others that are emitted with it.
+	emitSoon = 5 * time.Millisecond
+	// emitEvery is how long an item that was emitted waits for others at most: what an emission
+	// costs depends little on how many items it has.
+	emitEvery = 100 * time.Millisecond
+	// emitEarly is by how much an item may end that waiting that comes shortly before its end. A
+	// body that emits all the time needs no timer.
+	emitEarly = 10 * time.Millisecond
 	// emitBytes is how many bytes wait for others, or are on their way to the store.
 	emitBytes = 64 << 10
 	// emitCosts are the bytes that an item counts besides its value.
@@ -42,6 +48,8 @@ type emitter struct {
 	items  []Emitted     // not on their way
 	size   int           // of these, in bytes
 	flying bool          // an emission is on its way
+	first  time.Time     // when the first of them was emitted
+	sent   time.Time     // when an emission was sent last; zero: none was
 	due    *time.Timer   // nil: none is set
 	late   bool          // the items have waited for long enough
 	room   chan struct{} // closed when items leave; nil: nobody waits
@@ -68,10 +76,18 @@ func (a *Attempt) Emit(ctx context.Context, item Emitted) error {
 		case e.size == 0 || e.size+cost <= emitBytes:
 			e.items = append(e.items, item)
 			e.size += cost
-			if e.due == nil {
-				e.due = time.AfterFunc(emitAfter, e.expire)
+			now := time.Now()
+			if len(e.items) == 1 {
+				e.first = now
 			}
-			if e.size >= emitBytes {
+			early := now.Sub(e.sent) >= emitEvery-emitEarly
+			if e.due == nil {
+				e.due = time.AfterFunc(max(emitSoon, emitEvery-now.Sub(e.sent)), e.expire)
+			}
+			if early && now.Sub(e.first) >= emitSoon {
+				e.late = true
+				e.send()
+			} else if e.size >= emitBytes {
 				e.send()
 			}
 			return nil
@@ -136,7 +152,7 @@ func (e *emitter) send() {
 	}
 	a := e.attempt
 	items := e.items
-	e.items, e.size, e.flying, e.late = nil, 0, true, false
+	e.items, e.size, e.flying, e.late, e.sent = nil, 0, true, false, time.Now()
 	if e.due != nil {
 		e.due.Stop()
 		e.due = nil
