@@ -58,7 +58,8 @@ type (
 	// dismissed: nothing is to be done here any more; reload: the run, still claimed, is
 	// to be loaded from scratch. If its code was not executed here, that is still known.
 	dismissed struct{ reload bool }
-	// claimUncertain: the run is claimed, perhaps since it was parked, by a claim without answer.
+	// claimUncertain: the run is claimed, perhaps since it was parked, by a claim without answer. It leaves, and is looked
+	// for once the claim under way is answered, which may have claimed it too.
 	claimUncertain struct{}
 )
 
@@ -149,6 +150,6 @@ func (ev dismissed) handle(a *activation, rest []event) bool {
 	return false
 }
 
-func (claimUncertain) handle(a *activation, rest []event) bool {
-	return a.r == nil || !a.r.Suspended() || a.turn.underWay || dismissed{reload: true}.handle(a, rest)
+func (ev claimUncertain) handle(a *activation, rest []event) bool {
+	return a.r == nil || !a.r.Suspended() || a.turn.underWay || dismissed{}.handle(a, append([]event{ev}, rest...))
 }
