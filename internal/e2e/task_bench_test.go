@@ -22,7 +22,11 @@ func BenchmarkTasks(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer db.Close()
+			b.Cleanup(func() { // behind the engine
+				if err := db.Close(); err != nil {
+					b.Error(err)
+				}
+			})
 			flow := stet.Define("one", func(ctx stet.Context, n int) (int, error) {
 				if kind == "task" {
 					return doubleTask.Run(ctx, n, stet.OnStepQueue("q"))
