@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -32,8 +33,10 @@ func untilHeard(t *testing.T, e *stet.Engine, want ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for range emitted.Tail(ctx, e, "r", int64(len(want)-1)) {
-		break
+	next, stop := iter.Pull2(emitted.Tail(ctx, e, "r", int64(len(want)-1)))
+	defer stop()
+	if _, err, ok := next(); err != nil || !ok {
+		t.Fatal("the last item: ", err)
 	}
 	if got := heard(t, e); !slices.Equal(got, want) {
 		t.Fatalf("there is %q, want %q", got, want)

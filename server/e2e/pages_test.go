@@ -146,7 +146,7 @@ func TestFirstPaint(t *testing.T) {
 			defer web.Close()
 			defer show()
 			tb := open(t, b, web.URL+origin.Path+path, "body")
-			defer chromedp.Cancel(tb.ctx)
+			defer func() { _ = chromedp.Cancel(tb.ctx) }() // it is closed with the browser otherwise
 			tb.untilTrue(`performance.getEntriesByName("first-contentful-paint").length === 1`)
 			tb.untilTrue(`document.body.innerText.trim() !== ""`)
 			show()
