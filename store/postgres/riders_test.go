@@ -63,7 +63,7 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
 		{name: "an item that is there", want: store.StillReady,
 			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
-		{name: "several items, of which one claims", commands: []store.Command{message(b.ID, "one"), claim,
+		{name: "several items, of which the first claims", commands: []store.Command{claim, message(b.ID, "one"),
 			message(b.ID, "three")}},
 	} {
 		turns := []*store.Turn{turn(&a, test.a), turn(&b, test.b)}
