@@ -138,9 +138,10 @@ func (c *RedisCluster) MoveSlot(t testing.TB, slot int, to *Redis, between func(
 	command(t, from, "cluster", "setslot", text, "node", target)
 }
 
-// Reshard moves n hash slots from one master to another with redis-cli.
+// Reshard moves n hash slots from one master to another with redis-cli, when all of them agree about former moves.
 func (c *RedisCluster) Reshard(t testing.TB, from, to *Redis, n int) error {
 	t.Helper()
+	c.Agree(t)
 	source, target := command(t, from, "cluster", "myid"), command(t, to, "cluster", "myid")
 	out, err := from.Command("--cluster", "reshard", from.Addr(), "--cluster-from", source, "--cluster-to", target,
 		"--cluster-slots", strconv.Itoa(n), "--cluster-yes", "--cluster-pipeline", "3")
@@ -153,11 +154,17 @@ func (c *RedisCluster) Reshard(t testing.TB, from, to *Redis, n int) error {
 	return nil
 }
 
-// Check returns what redis-cli finds wrong with the cluster.
-func (c *RedisCluster) Check(t testing.TB) error {
+// Agree waits until redis-cli finds nothing wrong with the cluster: its servers hear of a move one after the other.
+func (c *RedisCluster) Agree(t testing.TB) {
 	t.Helper()
-	_, err := c.Masters()[0].Command("--cluster", "check", c.Masters()[0].Addr())
-	return err
+	first := c.Masters()[0]
+	if err := until(func() bool {
+		_, err := first.Command("--cluster", "check", first.Addr())
+		return err == nil
+	}); err != nil {
+		_, found := first.Command("--cluster", "check", first.Addr())
+		t.Fatalf("the servers of the cluster do not agree: %v: %v", err, found)
+	}
 }
 
 // command executes a command that must succeed.
