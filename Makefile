@@ -3,6 +3,8 @@
 # All packages of all modules of go.work.
 MODULES := $(shell go list -m -f '{{.Dir}}/...')
 GOTEST  := go test -shuffle=on
+# How long the tests of a package may take.
+LONGEST := 20m
 # Tests of the servers mostly wait: they come first, and beside those that compute, so that
 # there is one package more at a time than processors.
 SLOWEST_FIRST := $(shell go list -m -f '{{.Dir}}/...' | sort -r)
@@ -37,11 +39,12 @@ services: servers ## start a Postgres and a Redis server for local work, until a
 .PHONY: test
 test: servers ## what a change must pass at once: vet and all tests of all modules, with a third of the random cases
 	go vet $(MODULES)
-	$(GOTEST) -p $(PACKAGES) -timeout 20m $(SLOWEST_FIRST)
+	$(GOTEST) -p $(PACKAGES) -timeout $(LONGEST) $(SLOWEST_FIRST)
 	GOWORK=off go -C tools test ./...
 
 .PHONY: check
 check: export STET_SOAK ?= 1
+check: LONGEST := 40m
 check: fmt lint vet types tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
 
 .PHONY: race

@@ -134,7 +134,7 @@ func (p *placement) asks(c *store.Command) *post {
 	if to == p.of(c) {
 		return nil
 	}
-	return &post{target: to, shard: unordered, turn: -1, start: -1, posted: posted{Command: ask}}
+	return &post{target: to, shard: unordered, turn: -1, start: -1, entry: c.Start.Queue, posted: posted{Command: ask}}
 }
 
 // replaced returns the number of the run that a replaced run's name, ID@N, would have, or 0.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -43,7 +44,8 @@ type post struct {
 	shard  string // of the sender, or unordered
 	turn   int    // index in the batch; -1: of a command
 	update bool
-	start  int // of what a start asks: its place among the sends of the turn, or among the commands; else -1
+	start  int               // of what a start asks: its place among the sends of the turn, or among the commands; else -1
+	entry  *store.QueueEntry // of that start
 	posted
 }
 
@@ -57,12 +59,14 @@ func (p *post) writes(r *store.BatchResult) bool {
 		}
 		answers = turn.Sends
 	}
-	return p.start < 0 || p.start < len(answers) && isNew(&answers[p.start], r.Now)
+	return p.start < 0 || p.start < len(answers) && isNew(&answers[p.start], p.entry, r.Now)
 }
 
-// isNew reports whether an answer is that to a start that has made its run in the act at now.
-func isNew(a *store.Answer, now store.Time) bool {
-	return a.Outcome == store.Applied && a.Run.Created == now
+// isNew reports whether an answer is that to a start, with an entry in a queue, that has made its run in the act at
+// now. A repeat may find its run at the same time, while the server's clock stands still or was set back.
+func isNew(a *store.Answer, entry *store.QueueEntry, now store.Time) bool {
+	return a.Outcome == store.Applied && a.Run.Created == now && a.Run.Marks&store.Held != 0 &&
+		bytes.Equal(a.Run.Queue, entry.Data)
 }
 
 // postText writes posts. Parameters: columns of them.
@@ -336,7 +340,7 @@ func (a *arrival) replies(now store.Time, at *placement) (posts []post) {
 		end := store.Command{RunNo: a.By, Item: storekit.UnwatchableEnd(c.Item)}
 		posts = append(posts, post{target: at.of(&end), shard: unordered, turn: -1, start: -1, posted: posted{Command: end}})
 	}
-	if ask := at.asks(c); ask != nil && isNew(&a.answer, now) {
+	if ask := at.asks(c); ask != nil && isNew(&a.answer, ask.entry, now) {
 		posts = append(posts, *ask)
 	}
 	return posts
