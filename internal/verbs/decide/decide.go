@@ -80,6 +80,7 @@ type decision struct {
 	update  *store.Update  // of the turn
 	watch   []store.Item   // that are to be answered if the run has ended
 	grants  []store.ItemNo // of permits that a held run waits for
+	cancels []*store.Item  // that the code is to see, unless the run is terminated
 
 	// changed says that the turn changes the history.
 	changed bool
@@ -144,8 +145,11 @@ func (d *decision) verb(i int) error {
 	it := &d.items[i]
 	run := d.after()
 	ruling := verbs.Judge(&run, it.Kind)
-	if ruling.NeedsCode && !d.unrun {
-		return nil // its code sees it
+	if ruling.NeedsCode && !d.unrun { // its code sees it
+		if it.Kind == store.ItemCancel {
+			d.cancels = append(d.cancels, it)
+		}
+		return nil
 	}
 	detail, refused := "", ruling.Refused
 	if refused == "" {
@@ -169,7 +173,22 @@ func (d *decision) verb(i int) error {
 		*audit = append(*audit, stored.AuditOf(it, stored.Why(it), detail))
 	}
 	*consumed = append(*consumed, store.Consumption{Item: it.No, Verdict: verbs.Yes()})
+	if it.Kind == store.ItemTerminate {
+		d.overtake()
+	}
 	return nil
+}
+
+// overtake answers the cancels before a terminate, with the end: a new one would keep the run from ending, each time.
+func (d *decision) overtake() {
+	for _, it := range d.cancels {
+		if it.Name == "" { // a parent waits for no answer
+			d.see(it)
+			continue
+		}
+		d.update.Consumed = append(d.update.Consumed, store.Consumption{Item: it.No, Verdict: verbs.No(verbs.Terminated)})
+	}
+	d.cancels = nil
 }
 
 // carryOut does what a verb asks for that nothing in the run's row speaks against.

@@ -78,9 +78,17 @@ func atRest(t *testing.T, s *store.Snapshot, p *past) decide.Decision {
 	if d.Ended != nil && (d.GoesOn || !d.Ended.Status.Terminal() || s.Run.Status.Terminal()) {
 		t.Errorf("it ends a run that was %s: %+v", s.Run.Status, d)
 	}
+	examined := slices.Clone(d.Turn.Seen)
 	for _, c := range d.Turn.ConsumedBy(store.Committed) {
 		if slices.Contains(d.Turn.Seen, c.Item) {
 			t.Errorf("item %d is consumed and seen", c.Item)
+		}
+		examined = append(examined, c.Item)
+	}
+	for _, it := range s.Items {
+		if d.Ended != nil && (it.Kind == store.ItemCancel || it.Kind == store.ItemTerminate) &&
+			!slices.Contains(examined, it.No) {
+			t.Errorf("item %d keeps the run from ending, each time", it.No)
 		}
 	}
 	return d
@@ -252,6 +260,11 @@ func TestOrderOfVerbs(t *testing.T) {
 		{
 			"a pause behind a cancel", store.Run{Status: store.Suspended, Waits: verbs.NoWaits()},
 			[]store.Item{verb(store.ItemCancel), verb(store.ItemPause)}, "open, the run is being cancelled", store.Running, true,
+		},
+		{
+			"a terminate behind a cancel", store.Run{Status: store.Running, Suspect: 2, Waits: verbs.NoWaits()},
+			[]store.Item{verb(store.ItemCancel), verb(store.ItemTerminate), verb(store.ItemCancel)},
+			"the run was terminated, yes, the run is already cancelled", store.Cancelled, false,
 		},
 	} {
 		s := &store.Snapshot{Run: c.run, Items: asked(c.items...)}
