@@ -177,7 +177,7 @@ func (d *dispatcher) claim() (found bool) {
 			return false
 		}
 	}
-	d.activate(in, &claims, number, asOf, begun)
+	d.activate(in, &claims, number, asOf, min(begun, claims.Now)) // this clock may drift
 	x.recovery.Claimed(x.held, in, &claims)
 	if d.unsure.Swap(false) && !x.reloadClaimed(d, in) {
 		d.unsure.Store(true)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,6 +85,9 @@ func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
 		case t.Update.Status.Terminal() && !a.ends.known(id) && (kind == store.ItemCancel || kind == store.ItemTerminate):
 			a.violated("23: %s ends as %s, and has not looked at its cancel", id, t.Update.Status)
 		}
+	}
+	if t.Update.Status.Terminal() { // the store has answered the updates
+		maps.DeleteFunc(unseen, func(_ store.ItemNo, kind store.ItemKind) bool { return kind == store.ItemUpdate })
 	}
 }
 
