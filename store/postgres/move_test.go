@@ -135,6 +135,10 @@ func TestAMoveIsContinuedWhereverItWasKilled(t *testing.T) {
 			}
 			return nil
 		}))...)
+		if err == nil && left >= 0 && n > len(statements)/2 {
+			m.end() // the first move has waited for a lock, and has more statements for it
+			continue
+		}
 		if !errors.Is(err, killed) {
 			t.Fatalf("a move that is killed after statement %d, %s: %v", n, text, err)
 		}
