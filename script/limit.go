@@ -62,14 +62,14 @@ func shutStretches() {
 
 // watch interrupts a stretch that exceeds a limit.
 type watch struct {
-	interrupt func(why string)
+	interrupt func(why string, ended <-chan struct{})
 	timer     *time.Timer
 	ended     chan struct{} // closed when the stretch ends
 	done      chan struct{} // closed when the watch does; nil: it has not begun
 	mu        sync.Mutex
 }
 
-func newWatch(interrupt func(why string)) *watch {
+func newWatch(interrupt func(why string, ended <-chan struct{})) *watch {
 	w := &watch{interrupt: interrupt, ended: make(chan struct{})}
 	w.mu.Lock()
 	w.timer = time.AfterFunc(watchFrom, w.begin) //stetvet:ignore clock the limit is of this process, and stalls
@@ -117,7 +117,7 @@ func (w *watch) look(began time.Time) {
 		}
 		switch took := time.Since(began); {
 		case took > maxCode && processor()-spent > maxCode, took > maxStarved:
-			w.interrupt("its code has executed for " + maxCode.String() + " without a wait")
+			w.interrupt("its code has executed for "+maxCode.String()+" without a wait", w.ended)
 			return
 		case objects() < before+maxGrowth:
 			continue
@@ -129,11 +129,11 @@ func (w *watch) look(began time.Time) {
 		switch {
 		case grown < maxGrowth:
 		case others == 0:
-			w.interrupt(fmt.Sprintf("its code has let the heap grow by %d MiB without a wait", grown>>20))
+			w.interrupt(fmt.Sprintf("its code has let the heap grow by %d MiB without a wait", grown>>20), w.ended)
 			return
 		case grown >= notAlone*maxGrowth:
 			w.interrupt(fmt.Sprintf("the heap has grown by %d MiB while its code and that of %d other runs executed",
-				grown>>20, others))
+				grown>>20, others), w.ended)
 			return
 		case !shut:
 			shut = true

@@ -33,6 +33,7 @@ type run struct {
 	scope     *scope // of the code that executes
 	top       *scope
 	cancelled bool
+	stopped   *stopped // of this stretch
 	parseJSON goja.Callable
 	joining   int          // nested joins
 	errorKey  *goja.Symbol // of what an operation has failed with
@@ -233,7 +234,7 @@ func (r *run) enter(f func() error) error {
 	r.scope = r.top
 	var stopped *goja.InterruptedError
 	if errors.As(err, &stopped) {
-		return stet.Stall("script " + r.name + ": " + stopped.String())
+		return stet.Stall("script " + r.name + ": " + r.stopped.where(stopped))
 	}
 	r.beginCalled()
 	return err
@@ -243,7 +244,9 @@ func (r *run) enter(f func() error) error {
 func (r *run) stretch(f func() error) error {
 	beginStretch()
 	defer endStretch()
-	w := newWatch(func(why string) { r.vm.Interrupt(why) })
+	s := new(stopped)
+	r.stopped = s
+	w := newWatch(func(why string, ended <-chan struct{}) { s.stop(r.vm, why, ended) })
 	defer w.end()
 	return f()
 }
@@ -307,6 +310,10 @@ func (r *run) log(level slog.Level, text string) {
 // tracker keeps the scope of code over its awaits.
 type tracker run
 
-func (t *tracker) Grab() any       { return t.scope }
+func (t *tracker) Grab() any {
+	t.stopped.note(t.vm)
+	return t.scope
+}
+
 func (t *tracker) Resumed(obj any) { t.scope = obj.(*scope) }
 func (t *tracker) Exited()         { t.scope = t.top }
