@@ -1,122 +1,28 @@
 package acts_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/acts"
 	"github.com/stet-run/stet/store"
 )
 
-// office is a client whose items the rules take, and what stands then.
-type office struct {
-	items   []store.Item
-	entries map[string]store.Entry
-}
-
-func (*office) Get(context.Context, string) (store.Run, bool, error) { return store.Run{}, false, nil }
-
-func (*office) Verdict(context.Context, store.RunNo, store.ItemNo, string) ([]byte, error) {
-	return nil, nil
-}
-
-func (o *office) Tell(_ context.Context, id string, it store.Item) (store.Answer, error) {
-	if id != acts.ID {
-		return store.Answer{}, errors.New("another entity is told")
+// TestStoredForms pins what stores have: an entry, and an item that is not entered yet.
+func TestStoredForms(t *testing.T) {
+	got, err := acts.Read(
+		[]store.Entry{{
+			Loc:   "000000000000000e",
+			Value: []byte(`{"by":"ada","verb":"pause","about":"queue mail","why":"late","detail":"x","id":"1","at":7}`),
+		}},
+		[]store.Item{{No: 15, Kind: store.ItemMessage, Name: "act", Sent: 8, Value: []byte(`{"by":"bo","verb":"resume"}`)}},
+	)
+	want := []acts.Record{
+		{By: "ada", Verb: "pause", About: "queue mail", Why: "late", Detail: "x", ID: "1", No: 14, At: 7},
+		{By: "bo", Verb: "resume", No: 15, At: 8},
 	}
-	it.No = store.ItemNo(len(o.items) + 14)
-	it.Sent, it.State, it.Size = store.Time(it.No*1000), store.New, len(it.Value)
-	o.items = append(o.items, it)
-	return store.Answer{}, nil
-}
-
-func (o *office) stands() []store.Entry {
-	var list []store.Entry
-	for _, loc := range slices.Sorted(maps.Keys(o.entries)) {
-		list = append(list, o.entries[loc])
-	}
-	return list
-}
-
-// work enters items by a new activation.
-func (o *office) work(t *testing.T, items ...store.Item) {
-	t.Helper()
-	m := entity.New(entity.Config{Run: store.Run{No: 1}, Rules: acts.New(nil), Entries: o.stands()})
-	m.Deliver(items...)
-	for m.Advance(1, 1); ; m.Advance(1, 1) {
-		turn := m.Take()
-		if turn == nil {
-			return
-		}
-		for _, s := range turn.Prune {
-			maps.DeleteFunc(o.entries, func(loc string, _ store.Entry) bool { return s.Contains(loc) })
-		}
-		for _, e := range turn.Entries {
-			o.entries[e.Loc] = e
-		}
-		m.Committed()
-		if turn.Update == nil {
-			continue
-		}
-		if turn.Update.Status != store.Suspended {
-			t.Fatalf("the entity becomes %s: %s", turn.Update.Status, turn.Update.Reason)
-		}
-		return
-	}
-}
-
-// TestRecordsAreKeptInOrder: what is not entered yet is read from the inbox, and what is read
-// twice counts once.
-func TestRecordsAreKeptInOrder(t *testing.T) {
-	o := &office{entries: map[string]store.Entry{}}
-	var want []acts.Record
-	for i := range 5 {
-		r := acts.Record{By: "ada", Verb: "pause", About: "queue mail", Why: fmt.Sprint("reason ", i), Detail: "x"}
-		if err := acts.Note(t.Context(), o, &r); err != nil {
-			t.Fatal(err)
-		}
-		r.At, r.No = o.items[i].Sent, o.items[i].No
-		want = append(want, r)
-	}
-	o.work(t, o.items[0], store.Item{No: 9, Kind: store.ItemMessage, Name: "act", Value: []byte("{")})
-	o.work(t, o.items[1:3]...)
-	got, err := acts.Read(o.stands(), o.items[2:])
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	for _, e := range []store.Entry{{Loc: "1", Value: []byte("{")}, {Loc: "x", Value: []byte("{}")}} {
-		if _, err := acts.Read([]store.Entry{e}, nil); !errors.Is(err, store.ErrDamaged) {
-			t.Errorf("a damaged entry: %v", err)
-		}
-	}
-}
-
-// TestOldRecordsGo: after 90 days, and the oldest if there are too many.
-func TestOldRecordsGo(t *testing.T) {
-	o := &office{entries: map[string]store.Entry{}}
-	for range acts.Keep + 30 {
-		if err := acts.Note(t.Context(), o, &acts.Record{By: "ada"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o.work(t, o.items[:acts.Keep+20]...)
-	o.work(t, o.items[acts.Keep+20:]...)
-	got, err := acts.Read(o.stands(), nil)
-	if err != nil || len(got) != acts.Keep || got[0].At != o.items[30].Sent {
-		t.Errorf("%d records are kept, the first of %v, %v; want %d", len(got), got[0].At, err, acts.Keep)
-	}
-	late := o.items[0]
-	late.No, late.Sent = 1<<40, o.items[len(o.items)-3].Sent.Add(90*24*time.Hour)
-	o.work(t, late)
-	if got, err = acts.Read(o.stands(), nil); err != nil || len(got) != 4 {
-		t.Errorf("%d records are kept after 90 days, %v", len(got), err)
 	}
 }

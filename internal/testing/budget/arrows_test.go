@@ -112,8 +112,9 @@ var arrows = map[string][]string{
 		"store"},
 	"schedule": {},
 
-	"internal/entity/acts":      {"internal/entity", "store"},
-	"internal/entity/deletions": {"internal/entity", "store"},
+	"internal/entity/recorded":  {"internal/entity", "store"},
+	"internal/entity/acts":      {"internal/entity", "internal/entity/recorded", "store"},
+	"internal/entity/deletions": {"internal/entity", "internal/entity/recorded", "store"},
 	"internal/entity/named":     {"internal/entity", "internal/entity/acts", "store"},
 	"internal/entity/tokens":    {"internal/entity", "internal/entity/acts", "internal/entity/named", "store"},
 	"internal/entity/hooks":     {"internal/entity", "internal/entity/acts", "internal/entity/named", "store"},
