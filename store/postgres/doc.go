@@ -72,7 +72,8 @@
 // its own. Hints may be lost; polling then finds the changes.
 //
 // Behind a pooler in transaction mode, such as PgBouncer, nothing is kept in a
-// session: no prepared statements, no LISTEN. Open notices it by itself.
+// session: no prepared statements, no LISTEN. Open notices it by itself. One in session mode
+// serves for listening and for the witness; acts keep nothing in a session there either.
 //
 // # Several databases
 //

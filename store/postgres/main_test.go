@@ -1,12 +1,14 @@
 package postgres_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
@@ -37,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold takes the shard and keeps it until the input ends.
+// hold takes the shard, starts a run and keeps both until the input ends. For each line it commits a turn of the run,
+// and says the verdict.
 func hold(dsn string) error {
 	ctx := context.Background()
 	s, err := postgres.Open(ctx, dsn)
@@ -52,7 +55,25 @@ func hold(dsn string) error {
 	if err != nil || !got[0].Held {
 		return fmt.Errorf("acquire: %+v, %w", got, err)
 	}
+	b := store.Batch{Node: n.ID, Boot: n.Boot, No: 1, Leases: []store.Lease{got[0].Lease},
+		Commands: []store.Command{claimedStart("held")}}
+	started, err := s.Commit(ctx, b)
+	if err != nil {
+		return err
+	}
 	fmt.Println("holds")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	b.Commands, b.Turns = nil, []*store.Turn{{Run: started.Commands[0].Run.No, Shard: shard}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		b.No++
+		result, err := s.Commit(ctx, b)
+		for errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+			time.Sleep(10 * time.Millisecond) // nothing tells when the server can be reached
+			result, err = s.Commit(ctx, b)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(result.Turns[0].Verdict)
+	}
+	return nil
 }

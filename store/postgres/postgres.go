@@ -120,7 +120,8 @@ func Pooler() Option { return func(c *config) { c.pooled = true } }
 // mode. Two connections of the process go there: one listens for changes, and by one the server knows that the
 // node lives, so that the runs of a process that was killed go on after about a second, and not when its leases
 // end. All acts go through the pooler as before. Open fails if that server cannot be reached, is itself behind such
-// a pooler, is a standby, or has another store. Default: none; without a pooler it changes nothing.
+// a pooler, is a standby, or has another store. Default: none, and the pooler itself if it is in session mode; without
+// a pooler it changes nothing.
 func Direct(dsn string) Option { return func(c *config) { c.direct = dsn } }
 
 // AllowLoss accepts a server whose settings say that a crash or a power cut may take
