@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,6 +186,66 @@ func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.looksInVain(t, server)
+}
+
+// A server that is promoted has no session of the former one's processes, dead or alive: leases count there.
+func TestAPromotedServerKnowsNoWitness(t *testing.T) {
+	t.Parallel()
+	former := servers.NewPostgres(t, "synchronous_standby_names=*")
+	standby := former.NewStandby(t, former.Addr())
+	follows(t, former)
+	address := servers.NewProxy(t, former.Addr())
+	quiet := postgres.Logger(slog.New(slog.DiscardHandler))
+	a, b := open(t, former.DSN(), quiet), open(t, former.TCP(address.Addr()), quiet)
+	takeAll(t, a, "a")
+	second := heir(t, b, "b")
+	witnessOf(t, former, "a")
+	witnessOf(t, former, "b")
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	address.Target(standby.Addr())
+	second.looksInVain(t, standby)
+	if err := former.Stop(); err != nil { // nothing waits for its standby any more
+		t.Error(err)
+	}
+}
+
+// A server that ends idle sessions does not end a witness, which is idle between two looks.
+func TestAWitnessMayBeIdle(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	conn := application(t, server.DSN())
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE app LOGIN SUPERUSER"); err != nil {
+		t.Fatal(err)
+	}
+	dsn := strings.Replace(server.DSN(), "user=stet", "user=app", 1)
+	a, b := open(t, dsn), open(t, dsn)
+	takeAll(t, a, "a")
+	second := heir(t, b, "b")
+	var former [2]int
+	for i, node := range []string{"a", "b"} {
+		former[i] = witnessOf(t, server, node)
+	}
+	if _, err := conn.Exec(t.Context(), "ALTER ROLE app SET idle_session_timeout='100ms'"); err != nil {
+		t.Fatal(err) // it is for new sessions
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid",
+		former[:]); err != nil {
+		t.Fatal(err)
+	}
+	var now [2]int
+	soon(t, "other witnesses", func() bool {
+		now = [2]int{witnessOf(t, server, "a"), witnessOf(t, server, "b")}
+		return now[0] != former[0] && now[1] != former[1]
+	})
+	second.looksInVain(t, server)
+	if at := [2]int{witnessOf(t, server, "a"), witnessOf(t, server, "b")}; at != now {
+		t.Errorf("the sessions are %v, and were %v", at, now)
+	}
 }
 
 // looksInVain: the node looks three times more, and does not get the shard.

@@ -1,12 +1,14 @@
 package redis_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
@@ -30,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold takes the shard, as node a, and keeps it until the input ends.
+// hold takes the shard, as node a, starts a run and keeps both until the input ends. For each line it commits a turn of
+// the run, and says the verdict.
 func hold(url string) error {
 	ctx := context.Background()
 	s, err := redis.Open(ctx, url, redis.Slots(1))
@@ -45,7 +48,27 @@ func hold(url string) error {
 	if err != nil || !got[0].Held {
 		return fmt.Errorf("acquire: %+v, %w", got, err)
 	}
+	held := start("held")
+	held.Claim = true
+	b := store.Batch{Node: n.ID, Boot: n.Boot, No: 1, Leases: []store.Lease{got[0].Lease},
+		Commands: []store.Command{held}}
+	started, err := s.Commit(ctx, b)
+	if err != nil {
+		return err
+	}
 	fmt.Println("holds")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	b.Commands, b.Turns = nil, []*store.Turn{{Run: started.Commands[0].Run.No, Shard: shard}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		b.No++
+		result, err := s.Commit(ctx, b)
+		for errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+			time.Sleep(10 * time.Millisecond) // nothing tells when the server can be reached
+			result, err = s.Commit(ctx, b)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(result.Turns[0].Verdict)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -53,11 +54,7 @@ func (p *peer) tries(t *testing.T) bool {
 func witnessOf(t *testing.T, server *servers.Redis, node string) (number string) {
 	t.Helper()
 	patiently(t, func() error {
-		sign, err := server.Command("hget", "{stet:0}g", node+"\n"+node+"-1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, number, _ = strings.Cut(sign, ";")
+		_, number, _ = strings.Cut(signOf(t, server, "{stet:0}", node), ";")
 		if number == "" {
 			return store.ErrUnavailable
 		}
@@ -175,6 +172,114 @@ func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
 	witnessOf(t, server, "b")
 	t.Logf("the former witness was %s", former)
 	b.looksInVain(t, server)
+}
+
+// A server that is promoted has no connection of the former one's processes, dead or alive: leases count there.
+func TestAPromotedServerKnowsNoWitness(t *testing.T) {
+	t.Parallel()
+	sentinel := servers.NewRedisSentinel(t, servers.Durable...)
+	a, b := newPeer(t, sentinel.URL(), "a"), newPeer(t, sentinel.URL(), "b")
+	a.takes(t)
+	witnessOf(t, sentinel.Master, "a")
+	witnessOf(t, sentinel.Master, "b")
+	former := signOf(t, sentinel.Master, "{stet:0}", "b")
+	if _, _, err := a.s.Apply(t.Context(), []store.Command{start("after")}); err != nil {
+		t.Fatal(err)
+	}
+	servers.Until(t, "the replica has followed", func() bool {
+		got, err := sentinel.Replica.Command("hexists", "{stet:0}id", "after")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got == "1"
+	})
+	if err := a.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := sentinel.Master.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	servers.Until(t, "a witness at the new master", func() bool {
+		_, err := b.s.Describe(t.Context())
+		return err == nil && signOf(t, sentinel.Replica, "{stet:0}", "b") != former
+	})
+	b.looksInVain(t, sentinel.Replica)
+}
+
+// A process on a cluster has a witness in each lane. When it has died all of its shards are taken, by what each master
+// knows.
+func TestADeadProcessHasNoWitnessInAnyLane(t *testing.T) {
+	t.Parallel()
+	cluster := servers.NewRedisMasters(t, servers.Durable...)
+	a, b := newCrewPeer(t, cluster.URL(), "a"), newCrewPeer(t, cluster.URL(), "b")
+	servers.Until(t, "all shards", func() bool { return a.takesOf(t) == len(a.shards) })
+	homes := redis.Homes(a.s)
+	if len(homes) != 3 {
+		t.Fatalf("the store has %d lanes", len(homes))
+	}
+	for _, home := range homes {
+		master := cluster.Owner(t, cluster.SlotOf(t, home))
+		servers.Until(t, "a witness", func() bool {
+			_, number, _ := strings.Cut(signOf(t, master, home, "a"), ";")
+			list, err := master.Command("client", "list", "id", cmp.Or(number, "0"))
+			return err == nil && strings.HasPrefix(list, "id=")
+		})
+	}
+	if n := b.takesOf(t); n > 0 {
+		t.Fatalf("%d shards of a living node were taken", n)
+	}
+	if err := a.s.Close(); err != nil { // its connections end, as those of a process that was killed
+		t.Fatal(err)
+	}
+	servers.Until(t, "all shards", func() bool { return b.takesOf(t) == len(b.shards) })
+}
+
+// crewPeer is a node that takes all shards.
+type crewPeer struct {
+	s      *redis.Store
+	node   store.Node
+	shards []store.Shard
+}
+
+func newCrewPeer(t *testing.T, url, id string) *crewPeer {
+	t.Helper()
+	const slots = 7
+	p := &crewPeer{openAt(t, url, redis.Slots(slots)), store.Node{ID: id, Boot: id + "-1", Workflows: []string{"w"}}, nil}
+	for slot := range slots {
+		p.shards = append(p.shards, store.Shard{Group: store.DefaultGroup, Slot: slot})
+	}
+	if _, err := p.s.Register(t.Context(), p.node); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// takesOf returns how many of the shards the node has, after a look as its cluster makes it.
+func (p *crewPeer) takesOf(t *testing.T) (held int) {
+	t.Helper()
+	if _, err := p.s.Describe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := p.s.Acquire(t.Context(), p.node, p.shards, anHour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range got {
+		if g.Held {
+			held++
+		}
+	}
+	return held
+}
+
+// signOf returns the sign of a node's witness at a server, in the lane whose home has a tag.
+func signOf(t *testing.T, server *servers.Redis, home, node string) string {
+	t.Helper()
+	sign, err := server.Command("hget", home+"g", node+"\n"+node+"-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sign
 }
 
 // looksInVain: the node looks three times more, and does not get the shard.

@@ -26,7 +26,7 @@ type Network struct {
 var networks atomic.Int64
 
 // NewNetwork makes a network, which ends with the test, or with the test's process. It
-// skips the test where this process may not make one: it takes Linux, root and ip.
+// skips the test where this process may not make one, or fails it if STET_TEST_STRICT=1: it takes Linux, root and ip.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	n := networks.Add(1)
@@ -42,17 +42,17 @@ func NewNetwork(t testing.TB) *Network {
 		link: fmt.Sprintf("stet%d", id&0xffffff),
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("networks of their own are made by root alone")
+		need(t, fmt.Errorf("%w: networks of their own are made by root alone", ErrMissing))
 	}
 	if err := w.hold(); err != nil {
-		t.Skip("networks of their own cannot be made here: ", err)
+		need(t, fmt.Errorf("%w: networks of their own cannot be made here: %w", ErrMissing, err))
 	}
 	t.Cleanup(func() {
 		_ = w.alive.Close() // which ends it, and the cable with it
 		_ = w.holder.Wait()
 	})
 	if err := w.connect(); err != nil {
-		t.Skip("networks of their own cannot be made here: ", err)
+		need(t, fmt.Errorf("%w: networks of their own cannot be made here: %w", ErrMissing, err))
 	}
 	return w
 }

@@ -22,6 +22,7 @@ type Redis struct {
 	dir      string
 	program  string
 	port     int
+	also     string // an address more that it listens on
 	settings []string
 	process  *process
 }
@@ -82,8 +83,11 @@ func StartRedis(program string, settings ...string) (*Redis, error) {
 
 // Start starts a server that was stopped. It has read its data when Start returns.
 func (r *Redis) Start() error {
-	args := []string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--daemonize", "no", "--save",
-		""}
+	args := []string{"--port", strconv.Itoa(r.port), "--dir", r.dir, "--daemonize", "no", "--save", "",
+		"--bind", "127.0.0.1"}
+	if r.also != "" {
+		args = append(args, r.also)
+	}
 	for _, s := range r.settings {
 		name, value, _ := strings.Cut(s, " ")
 		args = append(append(args, "--"+name), strings.Fields(value)...)
@@ -91,6 +95,17 @@ func (r *Redis) Start() error {
 	var err error
 	r.process, err = start(r.dir, "KILL", "eady to accept connections", r.program, args...)
 	return err
+}
+
+// Listen starts the server again, which then has an address more of this machine, such as that of a Network. It returns
+// the URL of the server there.
+func (r *Redis) Listen(t testing.TB, host string) (url string) {
+	t.Helper()
+	r.also = host
+	if err := errors.Join(r.Stop(), r.Start()); err != nil {
+		t.Fatal(err)
+	}
+	return "redis://" + net.JoinHostPort(host, strconv.Itoa(r.port))
 }
 
 // Stop kills the server: connections are cut and nothing is written out.

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// ErrMissing says that a server's binaries are not installed.
-var ErrMissing = errors.New("the server's binaries are not installed")
+// ErrMissing says that a server's binaries are not installed, or that a test cannot have something else here.
+var ErrMissing = errors.New("what the test needs is not installed")
 
 // need skips the test if a server is not installed, or fails it if STET_TEST_STRICT=1.
 func need(t testing.TB, err error) {

@@ -1,0 +1,40 @@
+package redis_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/store"
+)
+
+// TestAMachineThatIsGone says nothing more, as a virtual machine that is paused: no packet of it comes. A server that
+// asks for signs of life notices by itself. What the machine writes when it is back is fenced.
+func TestAMachineThatIsGone(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("not in -short: it takes some seconds")
+	}
+	network := servers.NewNetwork(t)
+	server := servers.NewRedis(t, append([]string{"tcp-keepalive 3", "protected-mode no"}, servers.Durable...)...)
+	url := server.Listen(t, network.Host)
+	holder := newHolding(t, url, network.Enter)
+	witnessOf(t, server, "a")
+	b := newPeer(t, server.URL(), "b")
+	witnessOf(t, server, "b")
+	if verdict := holder.commits(t); verdict != store.Committed.String() {
+		t.Errorf("before, a commit gets %s", verdict)
+	}
+	holder.signal(t, syscall.SIGSTOP)
+	if err := network.Cut(true); err != nil {
+		t.Fatal(err)
+	}
+	b.takes(t)
+	if err := network.Cut(false); err != nil {
+		t.Fatal(err)
+	}
+	holder.signal(t, syscall.SIGCONT)
+	if verdict := holder.commits(t); verdict != store.Fenced.String() {
+		t.Errorf("a commit of the machine that is back gets %s; want fenced", verdict)
+	}
+}
