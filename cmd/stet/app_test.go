@@ -85,6 +85,16 @@ var (
 		}
 		return middle.Call(ctx, 20)
 	})
+	// guards waits beside a child that waits.
+	guards = stet.Define("guards", func(ctx stet.Context, _ any) (string, error) {
+		if err := stet.Do(ctx, "open", func(context.Context) error { return nil }); err != nil {
+			return "", err
+		}
+		if _, err := greet.Go(ctx, nil); err != nil {
+			return "", err
+		}
+		return name.Receive(ctx)
+	})
 	middle = stet.Define("middle", func(ctx stet.Context, n int) (int, error) { return double.Call(ctx, n+1) })
 	// report shows what it does, answers updates, and ends when it is requested to.
 	report = stet.Define("report", func(ctx stet.Context, _ any) (string, error) {
@@ -347,7 +357,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, resize,
-			fails, panics, retries, sleepy, greet, approve, fan, report, parent, middle, edited, retyped, saga, turns,
+			fails, panics, retries, sleepy, greet, approve, fan, report, parent, guards, middle, edited, retyped, saga, turns,
 			approval, careful, stubborn, listener, hangs, lookout, speaks, forgets, trip,
 		},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),

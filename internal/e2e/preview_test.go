@@ -114,3 +114,66 @@ func TestAPreviewChangesNothingAndIsRight(t *testing.T) {
 		}
 	})
 }
+
+// TestAPreviewNamesTheChildrenThatARewindCancels: those that live and would end with their parent, and
+// these are what the rewind cancels then.
+func TestAPreviewNamesTheChildrenThatARewindCancels(t *testing.T) {
+	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
+		kid := stet.Define("kid", func(ctx stet.Context, waits bool) (int, error) {
+			if !waits {
+				return 1, nil
+			}
+			_, err := word.Receive(ctx)
+			return 2, err
+		})
+		parent := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
+			if _, err := say(ctx, "first", "a"); err != nil {
+				return "", err
+			}
+			if _, err := kid.Call(ctx, false, stet.Named("ended")); err != nil {
+				return "", err
+			}
+			if _, err := kid.Go(ctx, true, stet.Named("left"), stet.LeaveChild); err != nil {
+				return "", err
+			}
+			if _, err := kid.Go(ctx, true, stet.Named("waits")); err != nil {
+				return "", err
+			}
+			return word.Receive(ctx)
+		})
+		e := serve(t, with(cfg, kid, parent))
+		ctx := testContext(t)
+		r := begin(t, e, parent, 0, stet.ID("r"))
+		waitsFor(t, e, "r", "receive")
+		if ok, err := e.Runs().Pause(ctx, "r", stet.Act{}); !ok {
+			t.Fatal(err)
+		}
+		child := func(name string) string {
+			t.Helper()
+			entries, err := e.Runs().History(ctx, "r", stet.HistoryQuery{Values: true, At: []string{name}})
+			if err != nil || len(entries) != 1 {
+				t.Fatal(entries, err)
+			}
+			waitStatus(t, e, entries[0].Run, store.Suspended)
+			return entries[0].Run
+		}
+		left, waits := child("left"), child("waits")
+		p, err := e.Runs().Preview(ctx, "r", store.ItemRewind, "first")
+		want := stet.Preview{From: "first", TakenBack: []string{"first", "ended"}, Cancelled: []string{waits}}
+		if err != nil || !reflect.DeepEqual(*p, want) {
+			t.Errorf("the preview is %+v, %v; want %+v", p, err, want)
+		}
+		waitStatus(t, e, waits, store.Suspended) // as it was
+		if ok, err := e.Runs().Rewind(ctx, r.ID(), "first", stet.Act{}); !ok {
+			t.Fatal(err)
+		}
+		if info, err := e.Runs().Wait(ctx, waits); err != nil || info.Status != store.Cancelled {
+			t.Errorf("the child ends as %+v, %v; want it cancelled", info, err)
+		}
+		waitStatus(t, e, left, store.Suspended)
+		audit, err := e.Runs().Audit(ctx, "r")
+		if err != nil || len(audit) != 2 || !strings.Contains(audit[1].Detail, "1 children cancelled") {
+			t.Errorf("the audit is %+v, %v", audit, err)
+		}
+	})
+}
