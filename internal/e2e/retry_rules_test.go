@@ -89,7 +89,7 @@ func TestRetryIfThatPanics(t *testing.T) {
 }
 
 // TestRetryAfterBoundsTheDelayFromBelow: over Retry.Max, not under the usual delay, within
-// Overall, and through a crash at every commit.
+// Overall.
 func TestRetryAfterBoundsTheDelayFromBelow(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked    time.Duration
@@ -129,6 +129,38 @@ func TestRetryAfterBoundsTheDelayFromBelow(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRetryAfterCrashesEverywhere: whatever commit the process dies at, no attempt begins before the
+// error of the former one allows it.
+func TestRetryAfterCrashesEverywhere(t *testing.T) {
+	const asked = time.Minute // longer than a takeover
+	w := stet.Define("busy", func(ctx stet.Context, _ int) (int, error) {
+		return stet.Step(ctx, "ask", func(ctx context.Context) (int, error) {
+			if n := stet.Attempt(ctx); n < 3 {
+				return 0, stet.RetryAfter(errSoldOut, time.Duration(n)*asked)
+			}
+			return 7, nil
+		}, stet.Retry{First: time.Second, Max: time.Second})
+	})
+	holds := func(ctx context.Context, e *stet.Engine, id string) error {
+		entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{Values: true})
+		if err != nil {
+			return err
+		}
+		if len(entries) != 1 || len(entries[0].Failures) != 2 {
+			return fmt.Errorf("expected a step with two failed attempts, found %+v", entries)
+		}
+		first, second := entries[0].Failures[0], entries[0].Failures[1]
+		if a, b := second.Began.Sub(first.Ended), entries[0].Ended.Sub(second.Ended); a < asked || b < 2*asked {
+			return fmt.Errorf("the attempts began after %s and %s; they may after %s and %s", a, b, asked, 2*asked)
+		}
+		return nil
+	}
+	got, err := stettest.CrashEverywhere(t, w, 0, stettest.Checking(holds))
+	if got != 7 || err != nil {
+		t.Errorf("got %d, %v", got, err)
 	}
 }
 
