@@ -87,6 +87,7 @@ func newWorld(t testing.TB, open Open) *world {
 		t.Fatal(err)
 	}
 	w.slots = d.Slots
+	w.addOther()
 	return w
 }
 
@@ -248,7 +249,7 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 // repeated are the steps of the scenarios that are executed several times undisturbed: they
 // are retried, or their run continues as new.
 var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve", "-scripted bound",
-	"-audited pause", "-audited schedule", "-audited look"}
+	"-audited pause", "-audited schedule", "-audited look", "-asked to wait busy"}
 
 // features runs each scenario undisturbed, ten times each, all at once.
 func features(t *testing.T, open Open) {

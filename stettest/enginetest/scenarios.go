@@ -47,7 +47,7 @@ func define(name string, fn func(stet.Context, string) (string, error), opts ...
 
 var quick = stet.Retry{First: time.Millisecond, Jitter: stet.None}
 
-var scenarios = append(entityScenarios, []scenario{
+var scenarios = slices.Concat(entityScenarios, letterScenarios, failureScenarios, []scenario{
 	{
 		name: "steps", want: "abc",
 		workflows: func(*stet.Engine) []stet.Definition {
@@ -390,10 +390,7 @@ var scenarios = append(entityScenarios, []scenario{
 			})
 		},
 		check: func(_ context.Context, e *stet.Engine, id string) error {
-			if got := slices.Compact(sagas.of(outing{e, id})); !slices.Equal(got, []string{"car", "hotel"}) {
-				return fmt.Errorf("undone were %q", got)
-			}
-			return nil
+			return undoneAre(e, id, "car", "hotel")
 		},
 	},
 	{
@@ -414,7 +411,7 @@ var scenarios = append(entityScenarios, []scenario{
 			return err
 		},
 	},
-}...)
+})
 
 // outing is a run of a saga on the store of an engine.
 type outing struct {
