@@ -31,6 +31,9 @@ type Node struct {
 	LastBatch int64 `json:"-"`
 
 	SeenAt Time // set by the store
+	// Gone says that the store knows that the process has died, so that nothing is to be kept for it. It is set by the
+	// store, may come late, and is not stored: another process may not know it yet.
+	Gone bool `json:"-"`
 }
 
 // Supersedes reports whether the node may take a lease that has not ended, because it replaces its

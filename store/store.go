@@ -167,14 +167,14 @@ type Description struct {
 const heardWithin = 45 * time.Second
 
 // Alive reports whether the node lives, as far as the store knows: it was heard of within
-// the length of its leases, and holds none that has ended. A process that has died is
-// found out when its leases end.
+// the length of its leases, holds none that has ended, and is not gone. A process that has died is
+// found out when its leases end at the latest.
 func (d *Description) Alive(node *Node) bool {
 	within := heardWithin
 	if node.TTL > 0 {
 		within = time.Duration(node.TTL) * time.Microsecond
 	}
-	return d.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(d.Leases, func(l Lease) bool {
+	return !node.Gone && d.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(d.Leases, func(l Lease) bool {
 		return l.Node == node.ID && l.Boot == node.Boot && l.Until < d.Now
 	})
 }

@@ -18,6 +18,8 @@ func TestLiving(t *testing.T) {
 	}
 	draining := node("draining", 0, time.Minute)
 	draining.Draining = true
+	gone, back := node("gone", 0, 30*time.Second), node("gone, and heard of since", 0, 30*time.Second)
+	gone.Gone, back.Gone = true, true
 	d := store.Description{
 		Now: now,
 		Nodes: []store.Node{
@@ -30,7 +32,7 @@ func TestLiving(t *testing.T) {
 			node("unknown, silent", 10*second, 0),
 			node("a lease has ended", 0, 30*time.Second),
 			node("its lease stands", 0, 30*time.Second),
-			draining,
+			draining, gone, back,
 		},
 		Leases: []store.Lease{
 			{Shard: store.Shard{Group: "g", Slot: 1}, Node: "a lease has ended", Boot: "a lease has ended-1", Until: now},
@@ -48,6 +50,17 @@ func TestLiving(t *testing.T) {
 	want := []string{"own", "short, heard of", "long, heard of", "unknown, heard of", "its lease stands"}
 	if got := names(); !slices.Equal(got, want) {
 		t.Errorf("expected %q, found %q", want, got)
+	}
+	// That they are gone is not known at the next look, because the process cannot see it. One is heard of.
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if n.Gone = false; n.ID == back.ID {
+			n.SeenAt++
+		}
+	}
+	want = append(want, back.ID)
+	if got := names(); !slices.Equal(got, want) {
+		t.Errorf("at the next look: expected %q, found %q", want, got)
 	}
 	m.stopping = true
 	if got := names(); !slices.Equal(got, want[1:]) {

@@ -72,6 +72,7 @@ type Member struct {
 	builds     map[store.Unservable]string     // of the needs
 	registered []store.Requirement             // as they are in the node's row
 	nodes      []*store.Node                   // that lived at the last look
+	gone       map[string]store.Time           // boots that have died: when they were heard of last
 	stopping   bool
 	renewAt    time.Time
 	beatAt     time.Time
@@ -296,10 +297,13 @@ func without(list, other []string) []string {
 }
 
 // living returns the nodes that count, this one among them unless it stops. A node counts
-// if it was heard of within the length of its leases, holds none that has ended, and is
-// not draining.
+// if it was heard of within the length of its leases, holds none that has ended, is not draining,
+// and was not heard of only before the store knew that it has died. Otherwise it would get a share of
+// the shards that were taken from it, which would rest until it counts as silent.
 func (m *Member) living(d *store.Description) []*store.Node {
 	var nodes []*store.Node
+	former := m.gone
+	m.gone = map[string]store.Time{}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		own := n.ID == m.Node.ID && n.Boot == m.Node.Boot
@@ -311,6 +315,9 @@ func (m *Member) living(d *store.Description) []*store.Node {
 			return l.Node == n.ID && l.Boot == n.Boot && l.Until <= d.Now
 		})
 		gone := m.Node.Supersedes(&store.Lease{Node: n.ID, Boot: n.Boot})
+		if at, known := former[n.Boot]; !own && (n.Gone || known && at == n.SeenAt) {
+			m.gone[n.Boot], gone = n.SeenAt, true // known also while the store cannot say it
+		}
 		if !n.Draining && !gone && (own || !late) && !(own && m.stopping) {
 			nodes = append(nodes, n)
 		}

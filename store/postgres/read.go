@@ -50,6 +50,10 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 			return nil
 		})
 	})
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		n.Gone = s.witnesses.Dead(storekit.Boot{Node: n.ID, Boot: n.Boot})
+	}
 	for i := range d.Leases {
 		l := &d.Leases[i]
 		dead := s.witnesses.Dead(storekit.Boot{Node: l.Node, Boot: l.Boot})

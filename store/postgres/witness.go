@@ -20,15 +20,15 @@ import (
 const witnessKey = `hashtextextended('stet witness '||$1::text||' '||n.node||' '||n.boot, 0)`
 
 // lookText notes the witness of the boot $2, $3, if $4 says that it is there, and returns those
-// boots with leases that have none any more, though they had one since the server began.
+// boots that have none any more, though they had one since the server began: also without leases,
+// because nothing is to be kept for them.
 const lookText = `WITH noted AS (UPDATE stet.nodes n SET witness=pg_postmaster_start_time()
 	WHERE node=$2 AND boot=$3 AND $4::boolean AND witness IS DISTINCT FROM pg_postmaster_start_time())
 	SELECT n.node, n.boot FROM stet.nodes n
 	WHERE n.witness=pg_postmaster_start_time() AND NOT EXISTS (SELECT FROM pg_locks k
 		WHERE k.locktype='advisory' AND k.objsubid=1 AND k.granted
 			AND k.database=(SELECT oid FROM pg_database WHERE datname=current_database())
-			AND (k.classid::bigint<<32)+k.objid::bigint=` + witnessKey + `)
-		AND EXISTS (SELECT FROM stet.leases l WHERE l.node=n.node AND l.boot=n.boot)`
+			AND (k.classid::bigint<<32)+k.objid::bigint=` + witnessKey + `)`
 
 // witness is that of a boot.
 type witness struct {

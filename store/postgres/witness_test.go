@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,11 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 	if err != nil || len(claims.Runs) != 1 || claims.Runs[0].Run.No != run.No || claims.Runs[0].Run.Suspect != 1 {
 		t.Errorf("claimed %+v: %v", claims.Runs, err)
 	}
+	second.looks(t, server, 3, func() {
+		if n := slices.IndexFunc(describe(t, b).Nodes, func(n store.Node) bool { return n.ID == "a" && n.Gone }); n < 0 {
+			t.Fatal("a dead node that has lost its shards is believed to be alive")
+		}
+	})
 }
 
 // A witness that is cut comes back, and nobody takes the shards of its node meanwhile.
@@ -251,6 +257,16 @@ func TestAWitnessMayBeIdle(t *testing.T) {
 // looksInVain: the node looks three times more, and does not get the shard.
 func (n *node) looksInVain(t *testing.T, server *servers.Postgres) {
 	t.Helper()
+	n.looks(t, server, 3, func() {
+		if n.tries(t) {
+			t.Fatal("the lease was taken, though nobody knows that its holder has died")
+		}
+	})
+}
+
+// looks calls check until the node's witness has looked so many times more.
+func (n *node) looks(t *testing.T, server *servers.Postgres, times int, check func()) {
+	t.Helper()
 	pid := witnessOf(t, server, n.node.ID) // it has looked since
 	conn, err := pgx.Connect(t.Context(), server.DSN())
 	if err != nil {
@@ -264,12 +280,10 @@ func (n *node) looksInVain(t *testing.T, server *servers.Postgres) {
 		}
 		return at
 	}
-	for range 3 {
+	for range times {
 		then := looked()
 		soon(t, "another look", func() bool {
-			if n.tries(t) {
-				t.Fatal("the lease was taken, though nobody knows that its holder has died")
-			}
+			check()
 			return looked().After(then)
 		})
 	}

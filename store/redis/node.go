@@ -46,7 +46,9 @@ func (l *lane) Describe(ctx context.Context) (store.Description, error) {
 	})
 	lengths := map[[2]string]store.Delay{} // by node and boot
 	for i := range d.Nodes {
-		lengths[[2]string{d.Nodes[i].ID, d.Nodes[i].Boot}] = d.Nodes[i].TTL
+		n := &d.Nodes[i]
+		n.Gone = l.witnesses.Dead(storekit.Boot{Node: n.ID, Boot: n.Boot})
+		lengths[[2]string{n.ID, n.Boot}] = n.TTL
 	}
 	for i := range d.Leases {
 		held := &d.Leases[i]

@@ -104,6 +104,15 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 	if err != nil || len(claims.Runs) != 1 || claims.Runs[0].Run.Suspect != 1 {
 		t.Errorf("claimed %+v: %v", claims.Runs, err)
 	}
+	d, err := b.s.Describe(t.Context())
+	if err != nil || len(d.Nodes) != 3 {
+		t.Errorf("the nodes are %+v: %v", d.Nodes, err)
+	}
+	for _, n := range d.Nodes {
+		if n.Gone != (n.ID == "a") { // also while it has no shards
+			t.Errorf("node %s is gone: %t", n.ID, n.Gone)
+		}
+	}
 }
 
 // A witness that is cut comes back, and nobody takes the shards of its node meanwhile.

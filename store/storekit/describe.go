@@ -29,6 +29,7 @@ func MergeDescriptions(list []store.Description) store.Description {
 			}
 			if known.Boot == n.Boot {
 				known.SeenAt, known.Draining = max(known.SeenAt, n.SeenAt), known.Draining || n.Draining
+				known.Gone = known.Gone && n.Gone
 			}
 		}
 	}
