@@ -33,8 +33,9 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   message     -n runs that wait for a message, sent to one after the other
   foreign     -n runs in another process that wait for a message, sent from this one
   nodes       -n runs of --steps steps, with --work of computing each, by 1, 2, … --nodes processes
-  failover    -n runs of steps that take 50 ms, on --nodes processes: how long they stand still
-              when one stops, one comes and one is killed
+  failover    -n runs of waits of 50 ms, and as many of steps that take it, on --nodes processes: how long
+              they stand still when one stops, one comes, one is killed, and the only one is killed and
+              started again; on SQLite only the last
   broadcast   one event to -n runs that wait for it: how fast they go on
   permits     -n children of --steps parallel steps, which need permits of five queues
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
@@ -104,7 +105,7 @@ the driver on the first one.`,
 	flags.IntVarP(&cfg.Runs, "runs", "n", 0, "`number` of runs; default: the workload's")
 	flags.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a run; default: the workload's")
 	flags.IntVar(&cfg.Concurrency, "concurrency", 0, "`number` of runs at a time; default: the workload's")
-	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload failover, and of nodes at most; default: 3")
+	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload failover, default: 2, and of nodes at most, default: 3")
 	flags.DurationVar(&cfg.Work, "work", 0,
 		"`time` that each step of workload nodes computes, on one processor for each process")
 	flags.DurationVar(&cfg.LeaseTTL, "lease-ttl", 0, "`time` that a lease of the engine lasts; default: the engine's")

@@ -42,8 +42,8 @@ type Config struct {
 	Runs        int
 	Steps       int
 	Concurrency int
-	// Nodes is the number of processes of workload failover, and the largest of nodes; 0: three. Work is the computing
-	// time of each step of nodes when it is alone; each process then uses one processor.
+	// Nodes is the number of processes of workload failover, 0: two, and the largest of nodes, 0: three. Work is the
+	// computing time of each step of nodes when it is alone; each process then uses one processor.
 	Nodes int
 	Work  time.Duration
 	// LeaseTTL is the length of the engine's leases; 0: its default.
@@ -91,7 +91,7 @@ var workloads = map[string]workload{
 	"message":    {measureMessage, 3, 200, 0, 0},
 	"foreign":    {measureForeign, 3, 200, 0, 0},
 	"nodes":      {measureNodes, 1, 200, 5, 50},
-	"failover":   {measureFailover, 1, 60, 0, 0},
+	"failover":   {measureFailover, 1, 30, 0, 0},
 	"broadcast":  {measureBroadcast, 3, 10_000, 0, 0},
 	"permits":    {measurePermits, 1, 50, 100, 0},
 	"loop":       {measureLoop, 1, 0, 20_000, 0}, // the mark is for a million
@@ -134,6 +134,9 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		w := workloads[name]
 		sized := cfg
 		sized.Workload = name
+		if name == "failover" {
+			orDefault(&sized.Nodes, failoverNodes)
+		}
 		orDefault(&sized.Nodes, defaultNodes)
 		if name == "nodes" && cfg.Work == 0 { // so many that the store is the bottleneck
 			orDefault(&sized.Runs, 2000)
@@ -219,12 +222,11 @@ func (cfg *Config) check(names []string) error {
 	if cfg.Workload == "replay" && (cfg.File == "" || cfg.Child == nil) {
 		bad("workload replay: expected a file, whose next process need not wait for a lease to end, found %s", cfg.DB)
 	}
-	if cfg.Workload == "foreign" && !cfg.shared() {
-		bad("workload foreign: expected a store that several processes can use, found %s", cfg.DB)
+	if (cfg.Workload == "foreign" || cfg.Workload == "failover") && !cfg.shared() {
+		bad("workload %s: expected a store that several processes can use, found %s", cfg.Workload, cfg.DB)
 	}
-	if (cfg.Workload == "nodes" || cfg.Workload == "failover") && !cfg.many() {
-		bad("workload %s: expected a store that several processes work on, in Postgres or Redis, found %s",
-			cfg.Workload, cfg.DB)
+	if cfg.Workload == "nodes" && !cfg.many() {
+		bad("workload nodes: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.DB)
 	}
 	if cfg.Workload == "failover" && cfg.Nodes == 1 {
 		bad("workload failover: expected 2 nodes or more, found 1")

@@ -66,6 +66,8 @@ var figuresOf = map[string][]string{
 	"broadcast":  {"started and waiting", "resumed and ended"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"idle":       {"store calls"},
+	"failover": {"the only node is killed and started again: longest pause of a run, waiting p100",
+		"the only node is killed and started again: longest pause of a run, executing p100"},
 	"watched": {"alone", "mounted", "open", "followed", "memory of a follower",
 		"commit to event p99, the same process"},
 	"sleepers": {"started", "started and asleep", "heap per run", "store calls when idle", "opening the store to owning it"},
@@ -77,8 +79,8 @@ var figuresOf = map[string][]string{
 
 func TestEachWorkload(t *testing.T) {
 	for _, name := range bench.Workloads() {
-		if name == "nodes" || name == "failover" {
-			continue // they need a server; see TestPostgresScripts of the command line
+		if name == "nodes" {
+			continue // it needs a server; see TestPostgresScripts of the command line
 		}
 		t.Run(name+" on SQLite", func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +89,7 @@ func TestEachWorkload(t *testing.T) {
 				checkReport(t, cfg, name)
 			})
 		})
-		if name == "replay" || name == "foreign" {
+		if name == "replay" || name == "foreign" || name == "failover" {
 			continue // in memory it is refused, see below
 		}
 		t.Run(name+" in memory", func(t *testing.T) {
@@ -104,7 +106,7 @@ func TestEachWorkload(t *testing.T) {
 // inBubble calls test under virtual time, if the workload needs no other process and no socket.
 func inBubble(t *testing.T, workload string, test func(*testing.T)) {
 	t.Helper()
-	if workload == "replay" || workload == "foreign" || workload == "watched" {
+	if workload == "replay" || workload == "foreign" || workload == "failover" || workload == "watched" {
 		test(t)
 		return
 	}
@@ -172,7 +174,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 		"raw without a file":    func(c *bench.Config) { c.File, c.Raw = "", true },
 		"foreign in memory":     func(c *bench.Config) { c.Workload, c.File = "foreign", "" },
 		"nodes on a file":       func(c *bench.Config) { c.Workload = "nodes" },
-		"failover on a file":    func(c *bench.Config) { c.Workload = "failover" },
+		"failover in memory":    func(c *bench.Config) { c.Workload, c.File = "failover", "" },
 		"negative values":       func(c *bench.Config) { c.ValueSize = -1 },
 		"negative work":         func(c *bench.Config) { c.Work = -1 },
 		"replay without a file": func(c *bench.Config) { c.Workload, c.File = "replay", "" },

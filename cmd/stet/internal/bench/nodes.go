@@ -19,7 +19,7 @@ import (
 )
 
 // roleNode begins the roles of processes that execute runs until their input ends:
-// "node work STEPS ROUNDS", and "node beat" with leases of failoverLease.
+// "node work STEPS ROUNDS", and "node beat" of workload failover.
 const (
 	roleNode = "node "
 	roleWork = roleNode + "work"
@@ -70,7 +70,7 @@ func playNode(ctx context.Context, cfg *Config, role string, out io.Writer) erro
 	var steps, rounds int
 	settings := stet.Config{Logger: cfg.Log}
 	if role == roleBeat {
-		settings.LeaseTTL, settings.Workflows = failoverLease, []stet.Definition{beating}
+		settings.Workflows = []stet.Definition{beating, dozing}
 	} else if _, err := fmt.Sscanf(role, roleWork+" %d %d", &steps, &rounds); err == nil {
 		settings.Workflows = []stet.Definition{receiver, work(steps, rounds)}
 	} else {
