@@ -105,7 +105,8 @@ the driver on the first one.`,
 	flags.IntVarP(&cfg.Runs, "runs", "n", 0, "`number` of runs; default: the workload's")
 	flags.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a run; default: the workload's")
 	flags.IntVar(&cfg.Concurrency, "concurrency", 0, "`number` of runs at a time; default: the workload's")
-	flags.IntVar(&cfg.Nodes, "nodes", 0, "`number` of processes of workload failover, default: 2, and of nodes at most, default: 3")
+	flags.IntVar(&cfg.Nodes, "nodes", 0,
+		"`number` of processes of workload failover, default: 2, and of nodes at most, default: 3")
 	flags.DurationVar(&cfg.Work, "work", 0,
 		"`time` that each step of workload nodes computes, on one processor for each process")
 	flags.DurationVar(&cfg.LeaseTTL, "lease-ttl", 0, "`time` that a lease of the engine lasts; default: the engine's")
