@@ -61,6 +61,25 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// TestTourOfARepair: the run of the tour stalls with the lines that the command line prints of a
+// changed type, as the script of that deploy expects them.
+func TestTourOfARepair(t *testing.T) {
+	_, script, found := strings.Cut(read(t, "../../cmd/stet/testdata/deploy/type.txtar"), "The guide's page of repairs")
+	if !found {
+		t.Fatal("the script has no lines for the guide")
+	}
+	_, script, _ = strings.Cut(script, "\n")
+	page := read(t, "repair.md")
+	for range 2 {
+		var line string
+		line, script, _ = strings.Cut(script, "\n")
+		pattern, quoted := strings.CutPrefix(strings.TrimSuffix(line, "'"), "stdout '^")
+		if !quoted || !regexp.MustCompile(`(?m)^ *`+pattern).MatchString(page) {
+			t.Errorf("repair.md shows nothing that fits %q", line)
+		}
+	}
+}
+
 // links matches a link within the repository.
 var links = regexp.MustCompile(`\]\(((?:[^):"]|:[^/])*)\)`)
 
