@@ -37,7 +37,8 @@ func (lc trialCommands) benchCommand() *cobra.Command {
               they stand still when one stops, one comes, one is killed, and the only one is killed and
               started again; on SQLite only the last
   broadcast   one event to -n runs that wait for it: how fast they go on
-  permits     -n children of --steps parallel steps, which need permits of five queues
+  permits     -n children of --steps parallel steps, which need permits of five queues; also errors
+              logged, leases lost, and the slowest script of Redis (at least slowlog-log-slower-than)
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
   idle        a process with nothing to do: processor, context switches

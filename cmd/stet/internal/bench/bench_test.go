@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/bench"
@@ -73,7 +74,7 @@ var figuresOf = map[string][]string{
 	"sleepers": {"started", "started and asleep", "heap per run", "store calls when idle", "opening the store to owning it"},
 	"loop":     {"iterations", "steps of one run without a loop", "heap early", "heap at the end"},
 	"permits": {"steps, no permits", "steps, limit never reached", "share, limit never reached",
-		"steps, rate of 400/s each", "share, rate of 400/s each"},
+		"steps, rate of 400/s each", "share, rate of 400/s each", "errors logged", "leases lost"},
 	"timers": {"lateness mean", "lateness p99", "lateness earliest"},
 }
 
@@ -236,4 +237,53 @@ func TestAnEngineThatEndsEndsTheMeasurement(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the engine has ended while it was measured") {
 		t.Errorf("found %v", err)
 	}
+}
+
+// unlucky is a store whose leases are not renewed, and of which one commit lasts longer than they do.
+type unlucky struct {
+	store.Store
+	commits, acquired *atomic.Int64
+}
+
+func (u unlucky) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+	if u.commits.Add(1) == 10 {
+		time.Sleep(25 * time.Second) // of 30
+	}
+	return u.Store.Commit(ctx, b)
+}
+
+func (u unlucky) Acquire(ctx context.Context, n store.Node, shards []store.Shard, ttl store.Delay) ([]store.Acquired,
+	store.Time, error) {
+	u.acquired.Add(1)
+	return u.Store.Acquire(ctx, n, shards, ttl)
+}
+
+func (u unlucky) Renew(ctx context.Context, leases []store.Lease, ttl store.Delay) ([]store.Acquired, store.Time,
+	error) {
+	if u.acquired.Load() == 1 {
+		return nil, 0, store.ErrUnavailable
+	}
+	return u.Store.Renew(ctx, leases, ttl)
+}
+
+// TestTroublesAreCounted: leases that were lost, and what the engine has logged as an error.
+func TestTroublesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(memory.Slots(8))
+		cfg := bench.Config{
+			DB: "memory:", Workload: "permits", Runs: 5, Steps: 5,
+			Open: func(context.Context) (store.Store, error) {
+				return unlucky{db.Join(), &atomic.Int64{}, &atomic.Int64{}}, nil
+			},
+		}
+		report, err := bench.Run(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range report.Figures {
+			if (f.Name == "leases lost" || f.Name == "errors logged") && f.Value < 1 {
+				t.Errorf("%s: %v", f.Name, f.Value)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -50,51 +51,75 @@ func measurePermits(ctx context.Context, cfg *Config, r *Report) error {
 		}
 		return total, err
 	})
-	s, err := cfg.serve(ctx, nil, parent, child)
+	var found troubles
+	s, err := cfg.serve(ctx, found.count, parent, child)
 	if err != nil {
 		return err
 	}
 	return s.closing(ctx, func(ctx context.Context) error {
 		out := r.section("permits", "%d children x %d steps, %d queues", cfg.Runs, cfg.Steps, permitQueues)
-		free := 0.0
-		for _, kind := range []struct {
-			name     string
-			settings *stet.QueueSettings
-		}{
-			{"no permits", nil},
-			{"limit never reached", &stet.QueueSettings{Concurrency: 1000}},
-			{"rate of 400/s each", &stet.QueueSettings{Rate: 400, Per: time.Second}},
-		} {
-			queues := ""
-			if kind.settings != nil {
-				queues = fmt.Sprintf("%sq-%016x", prefix, rand.Uint64())
-				for i := range permitQueues {
-					name := fmt.Sprintf("%s-t%d", queues, i)
-					if err := s.Queues().Create(ctx, name, *kind.settings); err != nil {
-						return err
-					}
-				}
-			}
-			begun := time.Now()
-			run, err := parent.Start(ctx, s.Engine, queues)
-			if err != nil {
-				return err
-			}
-			got, err := run.Wait(ctx)
-			if want := cfg.Runs * cfg.Steps; err == nil && got != want {
-				err = fmt.Errorf("run %s: expected %d steps, found %d", run.ID(), want, got)
-			}
-			if err != nil {
-				return err
-			}
-			perSecond := float64(got) / time.Since(begun).Seconds()
-			out.figure("steps, "+kind.name, perSecond, "steps/s")
-			if kind.settings == nil {
-				free = perSecond
-			} else {
-				out.figure("share, "+kind.name, perSecond/free, "of no permits")
-			}
+		stop := cfg.watchScripts(ctx)
+		err := measurePermitKinds(ctx, cfg, out, s, parent)
+		slowest := stop()
+		if err != nil {
+			return err
 		}
+		if slowest > 0 {
+			out.figure("slowest script", milliseconds(slowest), "ms")
+			out.atMost("permits: slowest script", milliseconds(slowest), 50, "ms")
+		}
+		logged, lost := float64(found.errors.Load()), float64(found.lost.Load())
+		out.figure("errors logged", logged, "lines")
+		out.figure("leases lost", lost, "shards")
+		out.atMost("permits: errors logged", logged, 0, "lines")
+		out.atMost("permits: leases lost", lost, 0, "shards")
 		return nil
 	})
+}
+
+// measurePermitKinds executes the parent once for each kind of limit.
+func measurePermitKinds(ctx context.Context, cfg *Config, out section, s *session,
+	parent *stet.Workflow[string, int]) error {
+	free := 0.0
+	for _, kind := range []struct {
+		name     string
+		settings *stet.QueueSettings
+		possible float64 // steps/s, by the limit itself
+	}{
+		{"no permits", nil, math.Inf(1)},
+		{"limit never reached", &stet.QueueSettings{Concurrency: 1000}, math.Inf(1)},
+		{"rate of 400/s each", &stet.QueueSettings{Rate: 400, Per: time.Second}, 400 * permitQueues},
+	} {
+		queues := ""
+		if kind.settings != nil {
+			queues = fmt.Sprintf("%sq-%016x", prefix, rand.Uint64())
+			for i := range permitQueues {
+				name := fmt.Sprintf("%s-t%d", queues, i)
+				if err := s.Queues().Create(ctx, name, *kind.settings); err != nil {
+					return err
+				}
+			}
+		}
+		begun := time.Now()
+		run, err := parent.Start(ctx, s.Engine, queues)
+		if err != nil {
+			return err
+		}
+		got, err := run.Wait(ctx)
+		if want := cfg.Runs * cfg.Steps; err == nil && got != want {
+			err = fmt.Errorf("run %s: expected %d steps, found %d", run.ID(), want, got)
+		}
+		if err != nil {
+			return err
+		}
+		perSecond := float64(got) / time.Since(begun).Seconds()
+		out.figure("steps, "+kind.name, perSecond, "steps/s")
+		if kind.settings == nil {
+			free = perSecond
+			continue
+		}
+		out.figure("share, "+kind.name, perSecond/free, "of no permits")
+		out.atLeast("permits: share of what is possible, "+kind.name, perSecond/min(free, kind.possible), 0.3, "of it")
+	}
+	return nil
 }
