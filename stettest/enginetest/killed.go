@@ -50,13 +50,20 @@ type InFlight struct {
 
 // Killed kills processes of a store, each time on a new one that open opens, with its address as for
 // [Main]. It is for stores that all nodes share. After two kills of processes with 1,000 bodies in flight all
-// execute again soon, and no run is stalled; and of the bodies of a killed process no more than were under way
-// at a time are repeated.
+// execute again soon, and no run is stalled; the same after a crash loop, whose cause is none of the runs; and of
+// the bodies of a killed process no more than were under way at a time are repeated.
 func Killed(t *testing.T, open func(t *testing.T) (address string, s store.Store)) {
 	t.Run("ManyBodiesInFlight", func(t *testing.T) {
 		t.Parallel()
 		address, s := open(t)
 		f := InFlight{Address: address, Store: s, Bodies: 1000, Kills: 2}
+		f.Test(t)
+	})
+	t.Run("Loop", func(t *testing.T) {
+		t.Parallel()
+		address, s := open(t)
+		f := InFlight{Address: address, Store: s, Bodies: 200, Kills: 1, Loop: 6, Life: 1100 * time.Millisecond,
+			AloneFor: time.Second, Again: time.Minute}
 		f.Test(t)
 	})
 	t.Run("Repeats", func(t *testing.T) {
