@@ -159,20 +159,7 @@ func (p *Postgres) Stop() error { return p.process.stop() }
 // Restore puts that disk in the place of the server's, which is stopped and started too: the
 // server has then lost what it wrote since, and does not know it.
 func (p *Postgres) Save() (restore func() error, err error) {
-	saved := filepath.Join(p.dir, "saved")
-	copyOver := func(from, to string) error {
-		if err := p.Stop(); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(to); err != nil {
-			return err
-		}
-		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-			return fmt.Errorf("copy the disk: %w: %s", err, out)
-		}
-		return p.Start()
-	}
-	return func() error { return copyOver(saved, p.data()) }, copyOver(p.data(), saved)
+	return saveDisk(p.data(), filepath.Join(p.dir, "saved"), p)
 }
 
 // Set changes settings from the next start on.

@@ -111,6 +111,13 @@ func (r *Redis) Listen(t testing.TB, host string) (url string) {
 // Stop kills the server: connections are cut and nothing is written out.
 func (r *Redis) Stop() error { return r.process.stop() }
 
+// Save stops the server as Stop does, keeps a copy of its append-only file, and starts it again. Restore puts that in
+// the place of the server's, which is stopped and started too: the server has then lost what it wrote since, and does
+// not know it.
+func (r *Redis) Save() (restore func() error, err error) {
+	return saveDisk(filepath.Join(r.dir, "appendonlydir"), filepath.Join(r.dir, "saved"), r)
+}
+
 // Pause makes the server stand still, without a word to its clients, until the returned function is called
 // or the test ends.
 func (r *Redis) Pause(t testing.TB) (resume func()) {

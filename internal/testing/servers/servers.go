@@ -55,6 +55,27 @@ kill $watcher 2>/dev/null
 [ -e "$STET_FOLDER/.gone" ] && rm -rf "$STET_FOLDER"
 exit $code`
 
+// saveDisk stops a server, keeps a copy of a folder of its data, and starts it again. Restore puts the copy in the
+// folder's place in the same way.
+func saveDisk(data, saved string, server interface {
+	Stop() error
+	Start() error
+}) (restore func() error, err error) {
+	copyOver := func(from, to string) error {
+		if err := server.Stop(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			return fmt.Errorf("copy the disk: %w: %s", err, out)
+		}
+		return server.Start()
+	}
+	return func() error { return copyOver(saved, data) }, copyOver(data, saved)
+}
+
 // Until polls a condition until it holds, where there is no notification. The test fails after a minute; what names the
 // condition.
 func Until(t testing.TB, what string, is func() bool) {
