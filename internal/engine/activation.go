@@ -10,6 +10,7 @@ import (
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/report"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
@@ -230,9 +231,9 @@ func (a *activation) step(inboxAt store.Time) {
 	r := a.r
 	if !r.Suspended() && !a.codeOver() {
 		if a.watch == nil {
-			a.watch = time.AfterFunc(slowCode, a.logSlowCode)
+			a.watch = time.AfterFunc(report.SlowCode, a.reportSlowCode)
 		} else {
-			a.watch.Reset(slowCode)
+			a.watch.Reset(report.SlowCode)
 		}
 		a.advanced.to, a.advanced.inboxAt = a.x.e.time.Now(), inboxAt
 		r.Advance(a.advanced.to, inboxAt)
@@ -388,13 +389,9 @@ func (a *activation) schedule() {
 	a.timer.Reset(d)
 }
 
-// slowCode is how long workflow code may run without an operation before that is logged.
-const slowCode = 10 * time.Second
-
-func (a *activation) logSlowCode() {
+func (a *activation) reportSlowCode() {
 	if s := a.decidable.Swap(nil); s != nil {
 		defer a.x.decide(a, s)
 	}
-	a.x.log().Warn("workflow code has reached no operation for "+slowCode.String(),
-		"run_id", a.id, "workflow", a.run.Workflow, "stacks", runner.Stacks())
+	a.x.report.Slow(&a.run)
 }

@@ -43,21 +43,35 @@ func TestLargeValueIsLoggedOncePerPlace(t *testing.T) {
 	})
 }
 
-// Workflow code that does not come to an operation is logged.
+// sleepBelow sleeps with so many calls on the stack.
+//
+//go:noinline
+func sleepBelow(calls int, d time.Duration) int {
+	if calls == 0 {
+		time.Sleep(d)
+		return 0
+	}
+	return sleepBelow(calls-1, d) + 1
+}
+
+// Workflow code that does not come to an operation is logged, with the stacks of all runs that do not.
 func TestSlowCodeIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l logs
 		e := newEngine(t, memory.New(), "n", logging(&l), with("w", func(*runner.Branch) ([]byte, error) {
-			time.Sleep(15 * time.Second)
+			sleepBelow(200, 15*time.Second)
 			return nil, nil
 		}))
 		defer serve(t, e)()
 		synctest.Wait()
 		start(t, e, "w", "a")
+		start(t, e, "w", "b")
 		expectEnd(t, e, "a", store.Succeeded, "")
+		expectEnd(t, e, "b", store.Succeeded, "")
 		lines := l.lines("workflow code has reached no operation")
-		if len(lines) != 1 || !strings.Contains(lines[0], "TestSlowCodeIsLogged") {
-			t.Errorf("logged were %q; want one line with the stack of the code", lines)
+		stacks := strings.Count(strings.Join(lines, ""), "stacks=")
+		if len(lines) != 2 || stacks != 1 || !strings.Contains(strings.Join(lines, ""), "sleepBelow") {
+			t.Errorf("logged were %q; want two lines, one of them with the stacks of the code", lines)
 		}
 	})
 }

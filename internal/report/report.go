@@ -33,6 +33,8 @@ type Reporter struct {
 	mu      sync.Mutex
 	calls   fifo.Queue[func()]
 	calling bool // a goroutine makes the calls
+
+	slow slowStacks
 }
 
 // Turn is what a turn of a run has to report.
