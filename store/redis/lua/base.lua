@@ -313,12 +313,13 @@ end
 -- Leases: a field of the hash L for each slot and group, with epoch, end, node and
 -- boot; no node if the shard was given back.
 
-local function lease(shard)
-	local l = call('HGET', T .. 'L', shard)
-	if not l then return nil end
-	local e, u, n, b = string.match(l, '^(%d+);(%d+);([^\n]*)\n(.*)$')
+local function leaseOf(kept)
+	if not kept then return nil end
+	local e, u, n, b = string.match(kept, '^(%d+);(%d+);([^\n]*)\n(.*)$')
 	return { epoch = e, till = u, node = n, boot = b }
 end
+
+local function lease(shard) return leaseOf(call('HGET', T .. 'L', shard)) end
 
 -- holder returns whose a lease is, as it is kept: node, newline, boot.
 local function holder(kept) return string.match(kept, '^%d+;%d+;(.*)$') end

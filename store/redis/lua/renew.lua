@@ -5,19 +5,27 @@
 -- shard's; of a shard without a holder only the epoch. Then the part's outboxes that are not
 -- empty, see waiting.
 
-local ttl = num()
-local till = now + ttl
+local till = dec(now + num())
 local results = {}
-for i = 1, num() do
-	local shard, epoch = arg(), arg()
-	local l = lease(shard)
-	if l and l.node ~= '' and l.epoch == epoch then
-		call('HSET', T .. 'L', shard, epoch .. ';' .. dec(till) .. ';' .. l.node .. '\n' .. l.boot)
-		results[i] = { '1', epoch, dec(till), l.node, l.boot }
-	elseif l and l.node ~= '' then
-		results[i] = { '0', l.epoch, l.till, l.node, l.boot }
-	else
-		results[i] = { '', l and l.epoch or '0' }
+local count = num()
+for first = 1, count, MAX.fields do
+	-- They are read and written at once: a node may have hundreds, and renews them each second.
+	local last = math.min(count, first + MAX.fields - 1)
+	local shards = {}
+	for i = first, last do shards[i - first + 1] = ARGV[cursor + 2 * i - 1] end
+	local leases = call('HMGET', T .. 'L', unpack(shards))
+	for i = first, last do
+		local shard, epoch, l = shards[i - first + 1], ARGV[cursor + 2 * i], leaseOf(leases[i - first + 1])
+		if l and l.node ~= '' and l.epoch == epoch then
+			enter('L', shard, epoch .. ';' .. till .. ';' .. l.node .. '\n' .. l.boot)
+			results[i] = { '1', epoch, till, l.node, l.boot }
+		elseif l and l.node ~= '' then
+			results[i] = { '0', l.epoch, l.till, l.node, l.boot }
+		else
+			results[i] = { '', l and l.epoch or '0' }
+		end
 	end
 end
+cursor = cursor + 2 * count
+flush()
 return { nowText, results, waiting() }
