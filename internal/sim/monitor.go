@@ -110,6 +110,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			case name == "Acquire" && a.Lease.Epoch > was:
 				if was > 0 {
 					m.count("takeover")
+					m.spins.moved[a.Lease.Shard]++
 				}
 				m.epochs[a.Lease.Shard] = a.Lease.Epoch
 				for run, shard := range m.shards {
@@ -134,6 +135,12 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		m.sent(0, commands, answers)
 		for _, a := range answers {
 			m.ids[a.Run.No] = a.Run.ID
+		}
+	case "Claim":
+		for _, c := range wire.Claimed(body) {
+			if c.New {
+				m.spins.claimed(c.Run.ID, c.Run.Shard)
+			}
 		}
 	case "Load":
 		for _, s := range wire.Snapshots(body) {
@@ -195,6 +202,7 @@ func (m *monitor) committed(request, body []byte) {
 			m.limits.freed(m.ids[t.Run])
 		}
 		m.shards[m.ids[t.Run]], m.numbers[m.ids[t.Run]] = t.Shard, t.Run
+		m.spins.wrote(m.ids[t.Run], t.Shard)
 		if v == store.StillReady {
 			m.count("turn still ready")
 			if t.Update != nil && t.Update.Status.Terminal() {
@@ -235,9 +243,13 @@ func verdicts(r store.BatchResult) string {
 func (m *monitor) sent(by store.RunNo, commands []store.Command, answers []store.Answer) {
 	for i := range commands {
 		m.ends.sent(&commands[i], m.ids)
+		if it := commands[i].Item; it != nil && by == 0 && i < len(answers) {
+			m.spins.sent(answers[i].Run.ID, it.Kind)
+		}
 		if c := commands[i].Start; c != nil && i < len(answers) {
 			m.ids[answers[i].Run.No] = answers[i].Run.ID
 			m.first(answers[i])
+			m.spins.started(m.ids[by], answers[i].Run.ID)
 			m.ends.started(by, c, answers[i])
 			m.plans.started(c, answers[i])
 		}

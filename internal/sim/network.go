@@ -53,6 +53,7 @@ func (w *world) send(m box.Message) {
 		if w.away > now || c.lose > now && c.hits(method) && w.Rand.Float64() < c.share {
 			w.Logf("lost: request %d of %s", m.Call, w.Machine(m.From).Name)
 			w.oracle.count("request lost")
+			w.oracle.spins.lost++
 			reset()
 			return
 		}
@@ -69,6 +70,7 @@ func (w *world) send(m box.Message) {
 		if w.away > now || c.mute > now || c.unheard > now && c.hits(method) && w.Rand.Float64() < c.share {
 			w.Logf("lost: answer %d to %s", m.Call, w.Machine(m.To).Name)
 			w.oracle.count("answer lost: " + method)
+			w.oracle.spins.lost++
 			if c.mute <= now {
 				reset()
 			}
@@ -83,6 +85,7 @@ func (w *world) send(m box.Message) {
 	if c.cut > now {
 		if w.Rand.IntN(2) == 0 || m.Kind == wire.Hint {
 			w.oracle.count("message cut")
+			w.oracle.spins.lost++
 			return
 		}
 		takes += c.cut - now // it is sent again

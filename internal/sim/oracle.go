@@ -41,6 +41,7 @@ type oracle struct {
 	ends     *ends
 	tasks    *tasks
 	plans    *schedules
+	spins    *spins
 	when     map[int]span             // of acts
 	asked    map[string]time.Duration // when the start of a run was
 	waits    map[string]time.Duration // when a run began to wait for an event, the last time
@@ -75,6 +76,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 	o.limits = newLimits(o)
 	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
 	o.tasks = newTasks(o)
+	o.spins = newSpins(o)
 	o.plans = &schedules{
 		o, o.ends, map[string]time.Duration{}, map[string]time.Duration{}, map[string]time.Duration{},
 		map[string][]string{}, map[string]*plan.Planned{},
@@ -104,6 +106,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		o.limits.begins(n)
 		attempt := body{operation: at, attempt: n.Attempt}
 		o.begun[attempt]++
+		o.spins.begins(o.begun[attempt], n)
 		if o.begun[attempt] > 1 {
 			o.count("body executed again")
 			if o.calm() && !o.changed[n.Run] {

@@ -273,6 +273,13 @@ func Answers(answer []byte) []store.Answer {
 	return a.Answers
 }
 
+// Claimed returns the runs in an answer to Claim; of an error none.
+func Claimed(answer []byte) []store.Claimed {
+	var claims store.Claims
+	_ = response(answer, &claims) // an error has none
+	return claims.Runs
+}
+
 // Snapshots returns the answer to Load; of an error none.
 func Snapshots(answer []byte) []store.Snapshot {
 	var all loaded
