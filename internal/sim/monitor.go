@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,7 +210,7 @@ func (m *monitor) committed(request, body []byte) {
 				m.count("turn still ready at the end")
 			}
 		}
-		changed := m.changed[m.ids[t.Run]] || len(t.Rewrites) > 0 // an act that ends a run changes no history
+		changed := m.changed[m.ids[t.Run]] || rewrites(t)
 		m.turn(t)
 		m.items.turn(t, v)
 		m.items.looked(t, m.ids[t.Run], v)
@@ -276,9 +277,9 @@ func (m *monitor) first(a store.Answer) {
 var executed = regexp.MustCompile(`(?:node\d+-\d+|client)\.t?\d+`)
 
 func (m *monitor) turn(t *store.Turn) {
-	again := len(t.Audit) > 0 || len(t.Prune) > 0 && t.Update != nil && t.Update.Status == store.Queued
-	m.undos.turn(t, m.ids[t.Run], again || len(t.Rewrites) > 0)
-	if again || len(t.Rewrites) > 0 {
+	again := rewrites(t)
+	m.undos.turn(t, m.ids[t.Run], again)
+	if again {
 		m.count("history changed by an operator")
 		if m.pruned[t.Run] {
 			m.count("history changed after a loop was pruned")
@@ -326,6 +327,15 @@ func (m *monitor) turn(t *store.Turn) {
 			m.recorded(by)
 		}
 	}
+}
+
+// rewrites says whether a turn carries out an act that changes what its run has done. A pause, a resume and a nudge
+// change nothing of that, nor does an act that ends the run.
+func rewrites(t *store.Turn) bool {
+	return len(t.Rewrites) > 0 || t.Rewound || len(t.Returned) > 0 || t.Update != nil && t.Update.Generation > 0 ||
+		slices.ContainsFunc(t.Audit, func(a store.Audit) bool {
+			return slices.Contains([]string{"retry", "rewind", "edit"}, a.Verb)
+		})
 }
 
 // describe says in a line what a turn does.

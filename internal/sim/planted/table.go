@@ -139,6 +139,15 @@ var table = []defect{
 		becomes: "takes := fits(r) && (planted || r.Marks&(store.Paused|store.Held) == 0)",
 		why:     "paused runs, and those that wait for a permit, are claimed",
 	},
+	{
+		name: "forgets", file: "store/memory/commit.go", breaks: "2",
+		text: "r.audit = append(r.audit, a)\n",
+		becomes: "r.audit = append(r.audit, a)\n\t\tif planted && a.Verb == store.ItemResume.String() {\n" +
+			"\t\t\tvar last entryKey\n\t\t\tfor at, e := range r.entries {\n" +
+			"\t\t\t\tif e.Kind == store.KindStep && e.State == store.Done && (last.loc == \"\" || e.Seq > r.entries[last].Seq) {\n" +
+			"\t\t\t\t\tlast = at\n\t\t\t\t}\n\t\t\t}\n\t\t\tdelete(r.entries, last)\n\t\t}\n",
+		why: "a run that is resumed executes its last step again",
+	},
 	// Steps.
 	{
 		name: "barrier", file: "internal/runner/attempts/steps.go", breaks: "2",
