@@ -46,14 +46,14 @@ func (w *world) send(m box.Message) {
 	switch m.Kind {
 	case wire.Request:
 		method, _ := wire.Method(m.Body)
-		w.monitor.asked(m.From, m.Call, m.Body)
+		w.judge.Asked(m.From, m.Call, m.Body)
 		if w.Log != nil {
 			w.Logf("%s asks %d %s", w.Machine(m.From).Name, m.Call, method)
 		}
 		if w.away > now || c.lose > now && c.hits(method) && w.Rand.Float64() < c.share {
 			w.Logf("lost: request %d of %s", m.Call, w.Machine(m.From).Name)
-			w.oracle.count("request lost")
-			w.oracle.spins.lost++
+			w.judge.Count("request lost")
+			w.judge.Lost()
 			reset()
 			return
 		}
@@ -63,14 +63,14 @@ func (w *world) send(m box.Message) {
 			w.After(takes, func() { w.cutPower(f, w.program) })
 		}
 	case wire.Response:
-		method := w.monitor.answered(m.To, m.Call, m.Body)
+		method := w.judge.Answered(m.To, m.Call, m.Body)
 		if w.Log != nil {
 			w.Logf("store answers %s %d %s", w.Machine(m.To).Name, m.Call, method)
 		}
 		if w.away > now || c.mute > now || c.unheard > now && c.hits(method) && w.Rand.Float64() < c.share {
 			w.Logf("lost: answer %d to %s", m.Call, w.Machine(m.To).Name)
-			w.oracle.count("answer lost: " + method)
-			w.oracle.spins.lost++
+			w.judge.Count("answer lost: " + method)
+			w.judge.Lost()
 			if c.mute <= now {
 				reset()
 			}
@@ -78,14 +78,14 @@ func (w *world) send(m box.Message) {
 		}
 	case wire.Hint:
 		if c.hints > now || w.away > now {
-			w.oracle.count("hint lost")
+			w.judge.Count("hint lost")
 			return
 		}
 	}
 	if c.cut > now {
 		if w.Rand.IntN(2) == 0 || m.Kind == wire.Hint {
-			w.oracle.count("message cut")
-			w.oracle.spins.lost++
+			w.judge.Count("message cut")
+			w.judge.Lost()
 			return
 		}
 		takes += c.cut - now // it is sent again

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/sim/box"
+	"github.com/stet-run/stet/internal/sim/judge"
 	"github.com/stet-run/stet/internal/sim/plan"
 	"github.com/stet-run/stet/internal/sim/wire"
 )
@@ -32,8 +33,7 @@ type world struct {
 	of       map[int]*node // by machine, dead ones too
 	healed   bool
 	messages int
-	monitor  *monitor
-	oracle   *oracle
+	judge    *judge.Judge
 
 	program *box.Program
 	disk    *box.Disk // of the store; nil: it is in memory
@@ -60,25 +60,13 @@ type fate struct {
 	method                                        string
 }
 
-// begin is what the clocks of a world show at first.
-func begin(of plan.Plan) time.Time {
-	if of.Begin.IsZero() {
-		return box.Begin
-	}
-	return of.Begin
-}
-
-// limit is how long a healed world may take until everything has ended.
-const limit = 40 * time.Minute
-
 // Run executes a plan, until it has ended or a promise is broken. log gets a line for all that happens; nil: nobody.
 func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}, program: p}
-	w.Begins = begin(of)
+	w.Begins = judge.Begin(of)
 	defer w.Close()
 	w.Log = log
-	w.oracle = newOracle(of, w.Now)
-	w.monitor = newMonitor(w.oracle, w.Logf)
+	w.judge = judge.New(of, w.Now, w.Logf)
 	w.Send, w.Note = w.send, w.note
 	w.beginStore(p)
 	for _, n := range of.Nodes {
@@ -98,16 +86,16 @@ func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
 	w.After(of.Length, w.heal)
 	ended := func() bool {
 		_, dead := w.client.Dead()
-		return dead || len(w.oracle.violations) > 0
+		return dead || len(w.judge.Violations()) > 0
 	}
-	err = w.World.Run(of.Length+limit, ended)
+	err = w.World.Run(of.Length+judge.Limit, ended)
 	if err == nil && !ended() {
-		w.oracle.violated("the world has not ended in %s after its faults", limit)
+		w.judge.Endless()
 	}
-	if err == nil && len(w.oracle.violations) == 0 {
-		w.oracle.judge()
+	if err == nil {
+		w.judge.Ended()
 	}
-	return Result{w.oracle.violations, w.oracle.reached, w.Now(), w.messages}, err
+	return Result{w.judge.Violations(), w.judge.Reached(), w.Now(), w.messages}, err
 }
 
 // beginStore begins a life of the store's machine.
@@ -142,7 +130,7 @@ func (w *world) cutPower(f plan.Fault, p *box.Program) {
 	if _, dead := m.Dead(); dead {
 		return
 	}
-	w.oracle.count("power cut")
+	w.judge.Count("power cut")
 	m.KillWithin(f.Calls + 1)
 	var down func()
 	down = func() {
@@ -154,13 +142,13 @@ func (w *world) cutPower(f plan.Fault, p *box.Program) {
 		case code == 0:
 			return // it has ended by itself before
 		}
-		if w.monitor.asks("Commit") {
-			w.oracle.count("power cut in a commit")
+		if w.judge.Asks("Commit") {
+			w.judge.Count("power cut in a commit")
 		}
 		lost := w.disk.Cut(w.Rand)
 		w.Logf("the power is cut: %d writes are lost", lost)
 		if lost > 0 {
-			w.oracle.count("power cut that has lost writes")
+			w.judge.Count("power cut that has lost writes")
 		}
 		w.After(f.Lasts, func() { w.beginStore(p) })
 	}
@@ -193,7 +181,7 @@ func (w *world) begin(n *node) {
 	w.of[n.machine.ID] = n
 	if n.Rate > 0 {
 		n.machine.Drift(n.Rate)
-		w.oracle.count("node with a clock that drifts")
+		w.judge.Count("node with a clock that drifts")
 	}
 }
 
@@ -206,7 +194,7 @@ func (w *world) fault(f plan.Fault) {
 		return
 	}
 	w.Logf("fault: %s node %d, lasts %s, share %g %s", f.Kind, f.Node+1, f.Lasts, f.Share, f.Method)
-	w.oracle.count("fault " + f.Kind)
+	w.judge.Count("fault " + f.Kind)
 	until := w.Now() + f.Lasts
 	connection := &w.clients
 	var n *node
@@ -261,7 +249,7 @@ func (w *world) fault(f plan.Fault) {
 		w.After(f.Lasts, func() {
 			w.disk.Room = 0
 			if w.disk.Refused > 0 {
-				w.oracle.count("disk was full")
+				w.judge.Count("disk was full")
 			}
 		})
 	case plan.StoreLag:
@@ -298,7 +286,7 @@ func (w *world) twin(n *node, lasts time.Duration) {
 	w.begin(n)
 	w.mourned(n, former, func() {
 		if code, _ := former.Dead(); code == 0 {
-			w.oracle.count("replaced by a later process")
+			w.judge.Count("replaced by a later process")
 		}
 	})
 }
@@ -318,9 +306,9 @@ func (w *world) mourned(n *node, m *box.Machine, then func()) {
 		w.After(time.Millisecond, func() { w.mourned(n, m, then) })
 		return
 	}
-	w.oracle.died(m.Name)
+	w.judge.Died(m.Name)
 	if code, _ := m.Dead(); code == 0 && n.calm && n.machine == m && !w.plan.Disk {
-		w.monitor.stopped(m.ID, m.Name, n.LeaseTTL)
+		w.judge.Stopped(m.ID, m.Name, n.LeaseTTL)
 	}
 	// The server's machine sees the end of the connections, at once or much later.
 	seen := time.Millisecond
@@ -376,7 +364,7 @@ func (w *world) note(from *box.Machine, b []byte) {
 	if w.Log != nil {
 		w.Logf("%s: %s", from.Name, b)
 	}
-	if w.oracle.note(n) {
+	if w.judge.Note(n) {
 		from.KillWithin(1)
 		w.buried(w.of[from.ID], from, 500*time.Millisecond)
 	}

@@ -1,4 +1,4 @@
-package sim
+package judge
 
 import (
 	"fmt"
@@ -131,7 +131,7 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	case plan.Due:
 		o.count("wait ended by its time")
 		due, err := strconv.ParseInt(n.Value, 10, 64)
-		if now := begin(o.plan).Add(o.now() + o.ahead()).UnixMicro(); err != nil || now < due {
+		if now := Begin(o.plan).Add(o.now() + o.ahead()).UnixMicro(); err != nil || now < due {
 			o.violated("20: %s of %s is over %d us early, at %s", n.Op, n.Run, due-now, o.now())
 		}
 	case plan.BodyFreed:

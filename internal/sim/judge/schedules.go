@@ -1,4 +1,4 @@
-package sim
+package judge
 
 import (
 	"slices"
@@ -45,7 +45,7 @@ func (s *schedules) started(c *store.Start, answer store.Answer) {
 	if slices.Contains(s.starts[of.Name], c.ID) {
 		s.violated("21: %s is started twice", c.ID)
 	}
-	if early := instant.Sub(begin(s.plan).Add(s.now() + s.ahead())); early > 0 {
+	if early := instant.Sub(Begin(s.plan).Add(s.now() + s.ahead())); early > 0 {
 		s.violated("21: %s is started %s early", c.ID, early)
 	}
 	for _, former := range s.starts[of.Name] {
@@ -103,7 +103,7 @@ func (s *schedules) past(of plan.Schedule, d *plan.Planned) {
 	slices.SortStableFunc(past, func(a, b plan.Decision) int { return int(a.From - b.From) })
 	last := int64(0)
 	for _, p := range past {
-		at := time.UnixMicro(p.From).Sub(begin(s.plan))
+		at := time.UnixMicro(p.From).Sub(Begin(s.plan))
 		nominal := s.isDue(of, p.From)
 		switch {
 		case triggered: // instants of triggers are among those of the schedule
@@ -132,7 +132,7 @@ func (s *schedules) past(of plan.Schedule, d *plan.Planned) {
 	if until := s.paused[of.Name] - of.Every; made && s.prompt() && !s.isPaused(of) &&
 		s.next(of, since) < s.micros(until-5*time.Second) {
 		s.violated("21: %s has decided of no instant after %s, and was paused at %s",
-			of.Name, time.UnixMicro(last).Sub(begin(s.plan)), s.paused[of.Name])
+			of.Name, time.UnixMicro(last).Sub(Begin(s.plan)), s.paused[of.Name])
 	}
 }
 
@@ -178,7 +178,7 @@ func (s *schedules) pauses(of plan.Schedule, run string, at time.Duration) {
 }
 
 // micros returns a time of the world in microseconds since 1970.
-func (s *schedules) micros(at time.Duration) int64 { return begin(s.plan).Add(at).UnixMicro() }
+func (s *schedules) micros(at time.Duration) int64 { return Begin(s.plan).Add(at).UnixMicro() }
 
 // isDue says whether the time is an instant of the schedule.
 func (s *schedules) isDue(of plan.Schedule, micros int64) bool {
@@ -197,7 +197,7 @@ func (s *schedules) next(of plan.Schedule, micros int64) int64 {
 		every, offset := of.Every.Microseconds(), of.Offset.Microseconds()
 		return (micros-offset)/every*every + every + offset
 	}
-	for second := micros/1e6 + 1; second < micros/1e6+int64(2*limit/time.Second); second++ {
+	for second := micros/1e6 + 1; second < micros/1e6+int64(2*Limit/time.Second); second++ {
 		if shows(of, second) {
 			return second * 1e6
 		}

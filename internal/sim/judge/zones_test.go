@@ -1,4 +1,4 @@
-package sim
+package judge
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestInstantsOfZones(t *testing.T) {
 				at := p.Begin.Add(from)
 				for range 30 {
 					next := spec.Next(at)
-					if got := s.next(of, at.UnixMicro()); got != next.UnixMicro() && (got != farAway || next.Sub(at) < limit) {
+					if got := s.next(of, at.UnixMicro()); got != next.UnixMicro() && (got != farAway || next.Sub(at) < Limit) {
 						t.Fatalf("seed %d, %s %s after %s: expected %s, found %s",
 							seed+1, of.Cron, of.Zone, at, next, time.UnixMicro(got).UTC())
 					}

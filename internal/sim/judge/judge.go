@@ -1,0 +1,77 @@
+// Package judge knows what is promised in a simulated world, sees what happens there, and says which promise
+// is broken. See docs/simulation.md.
+package judge
+
+import (
+	"time"
+
+	"github.com/stet-run/stet/internal/sim/box"
+	"github.com/stet-run/stet/internal/sim/plan"
+)
+
+// Judge is of one world, which calls its methods in the order in which things happen there.
+type Judge struct {
+	oracle  *oracle
+	monitor *monitor
+}
+
+// New returns the judge of a plan's world. now is the time since its beginning, and log gets a line for each turn.
+func New(of plan.Plan, now func() time.Duration, log func(format string, args ...any)) *Judge {
+	o := newOracle(of, now)
+	return &Judge{o, newMonitor(o, log)}
+}
+
+// Limit is how long a healed world may take until everything has ended.
+const Limit = 40 * time.Minute
+
+// Begin is what the clocks of a world show at first.
+func Begin(of plan.Plan) time.Time {
+	if of.Begin.IsZero() {
+		return box.Begin
+	}
+	return of.Begin
+}
+
+// Violations are of promises; none: all were kept so far.
+func (j *Judge) Violations() []string { return j.oracle.violations }
+
+// Reached says how often each rare situation was reached.
+func (j *Judge) Reached() map[string]int { return j.oracle.reached }
+
+// Count counts that a situation was reached.
+func (j *Judge) Count(situation string) { j.oracle.count(situation) }
+
+// Ended judges how everything has ended.
+func (j *Judge) Ended() {
+	if len(j.oracle.violations) == 0 {
+		j.oracle.judge()
+	}
+}
+
+// Endless takes that the world has not ended within the limit.
+func (j *Judge) Endless() { j.oracle.violated("the world has not ended in %s after its faults", Limit) }
+
+// Note takes what a machine says, and whether that is to die.
+func (j *Judge) Note(n plan.Note) (die bool) { return j.oracle.note(n) }
+
+// Died takes the death of a machine.
+func (j *Judge) Died(machine string) { j.oracle.died(machine) }
+
+// Stopped takes the end of a machine that was asked to stop, in a healed world. ttl is that of its leases.
+func (j *Judge) Stopped(machine int, name string, ttl time.Duration) {
+	j.monitor.stopped(machine, name, ttl)
+}
+
+// Asked takes a request on its way to the store.
+func (j *Judge) Asked(from int, call uint32, body []byte) { j.monitor.asked(from, call, body) }
+
+// Asks says whether a request for a method has no answer.
+func (j *Judge) Asks(method string) bool { return j.monitor.asks(method) }
+
+// Answered takes an answer on its way back, and returns the method's name.
+func (j *Judge) Answered(to int, call uint32, body []byte) string {
+	return j.monitor.answered(to, call, body)
+}
+
+// Lost takes the loss of a request, or of an answer.
+func (j *Judge) Lost() { j.oracle.spins.lost++ }
