@@ -353,6 +353,21 @@ func (w *world) heal() {
 		}
 	}
 	w.Deliver(box.Message{From: w.client.ID, To: w.client.ID, Kind: wire.Plan})
+	w.watch()
+}
+
+// look is how often a healed world is looked at.
+const look = 250 * time.Millisecond
+
+// watch looks at a healed world, again and again.
+func (w *world) watch() {
+	wrong := false
+	for _, n := range w.nodes {
+		_, dead := n.machine.Dead()
+		wrong = wrong || dead
+	}
+	w.judge.Look(wrong)
+	w.After(look, w.watch)
 }
 
 // note takes what a machine says.

@@ -73,5 +73,8 @@ func (j *Judge) Answered(to int, call uint32, body []byte) string {
 	return j.monitor.answered(to, call, body)
 }
 
+// Look judges what waits in a healed world. wrong: something is wrong again, or a process does not live.
+func (j *Judge) Look(wrong bool) { j.oracle.lates.judge(wrong) }
+
 // Lost takes the loss of a request, or of an answer.
 func (j *Judge) Lost() { j.oracle.spins.lost++ }

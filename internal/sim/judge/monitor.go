@@ -105,6 +105,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			}
 			was := m.epochs[a.Lease.Shard]
 			m.holders[a.Lease.Shard] = holder{to, asked.at}
+			m.lates.held(a.Lease.Shard, to, asked.at)
 			switch {
 			case name == "Acquire" && a.Lease.Epoch == was:
 				m.violated("8: Acquire gives epoch %d of shard %v again", was, a.Lease.Shard)
@@ -114,6 +115,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 					m.spins.moved[a.Lease.Shard]++
 				}
 				m.epochs[a.Lease.Shard] = a.Lease.Epoch
+				m.lates.left(a.Lease.Shard, false)
 				for run, shard := range m.shards {
 					if shard == a.Lease.Shard {
 						m.limits.moved(run)
@@ -127,6 +129,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 	case "Release":
 		for _, l := range wire.Released(request, body) {
 			delete(m.holders, l.Shard)
+			m.lates.left(l.Shard, true)
 		}
 	case "Commit":
 		m.committed(request, body)
@@ -141,6 +144,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		for _, c := range wire.Claimed(body) {
 			if c.New {
 				m.spins.claimed(c.Run.ID, c.Run.Shard)
+				m.lates.claimed(c.Run)
 			}
 		}
 	case "Load":
@@ -212,6 +216,7 @@ func (m *monitor) committed(request, body []byte) {
 		}
 		changed := m.changed[m.ids[t.Run]] || rewrites(t)
 		m.turn(t)
+		m.lates.turn(t, v)
 		m.items.turn(t, v)
 		m.items.looked(t, m.ids[t.Run], v)
 		var sent []store.Command
@@ -244,6 +249,9 @@ func verdicts(r store.BatchResult) string {
 func (m *monitor) sent(by store.RunNo, commands []store.Command, answers []store.Answer) {
 	for i := range commands {
 		m.ends.sent(&commands[i], m.ids)
+		if i < len(answers) {
+			m.lates.answered(&commands[i], answers[i])
+		}
 		if it := commands[i].Item; it != nil && by == 0 && i < len(answers) {
 			m.spins.sent(answers[i].Run.ID, it.Kind)
 		}

@@ -42,6 +42,7 @@ type oracle struct {
 	tasks    *tasks
 	plans    *schedules
 	spins    *spins
+	lates    *lates
 	when     map[int]span             // of acts
 	asked    map[string]time.Duration // when the start of a run was
 	waits    map[string]time.Duration // when a run began to wait for an event, the last time
@@ -77,6 +78,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
 	o.tasks = newTasks(o)
 	o.spins = newSpins(o)
+	o.lates = newLates(o)
 	o.plans = &schedules{
 		o, o.ends, map[string]time.Duration{}, map[string]time.Duration{}, map[string]time.Duration{},
 		map[string][]string{}, map[string]*plan.Planned{},
@@ -253,6 +255,7 @@ const (
 // died takes the death of a machine.
 func (o *oracle) died(node string) {
 	o.count("node died")
+	o.lates.unrest = o.now()
 	o.limits.died(node)
 }
 

@@ -240,7 +240,6 @@ var table = []defect{
 		text:    "a.dispatcher().wakeBy(turn.Update.WakeAt)",
 		becomes: "if !planted {\n\t\t\t\ta.dispatcher().wakeBy(turn.Update.WakeAt)\n\t\t\t}",
 		why:     "the engine does not look when the wake time of a run has come",
-		held:    "TestRunIsClaimedAtItsWakeTime of internal/engine: how late a run goes on is not judged in worlds",
 	},
 	{
 		name: "answered-early", file: "internal/verbs/decide/decide.go", breaks: "1",
