@@ -236,6 +236,43 @@ func TestRunIsLoadedWhoseClaimHasNoAnswer(t *testing.T) {
 	}
 }
 
+// TestAFirstClaimByAClockThatIsAhead: a run that a claim is the first to take has no effects that a terminate
+// would have to look for, also if the node's clock is ahead of the store's: its code is not executed.
+func TestAFirstClaimByAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New()
+		s := &gated{Store: shared}
+		var ahead atomic.Bool
+		ahead.Store(true)
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			claims, err := s.Store.Claim(ctx, req)
+			if ahead.Load() {
+				claims.Now += store.Time(10 * time.Second / time.Microsecond)
+			}
+			return claims, err
+		}
+		var executed atomic.Bool
+		front := newEngine(t, shared.Join(), "front")
+		e := newEngine(t, s, "n", with("w", func(*runner.Branch) ([]byte, error) {
+			executed.Store(true)
+			return nil, nil
+		}))
+		defer serve(t, e)()
+		time.Sleep(2 * time.Second)
+		ahead.Store(false)
+		later := newStart(front, "w", "a")
+		later.After = store.Delay(time.Hour / time.Microsecond)
+		tell(t, front, store.Command{Start: later})
+		if ok, reason := request(t, front, "a", store.ItemTerminate, "t"); !ok {
+			t.Errorf("the terminate is refused: %s", reason)
+		}
+		expectStatus(t, front, "a", store.Cancelled)
+		if executed.Load() {
+			t.Error("expected that the code of a run that was never executed is not for a terminate either")
+		}
+	})
+}
+
 // TestClaimsGoOnWhileACommitHangs: after a claim without an answer what a commit under way may have claimed is
 // waited for, and meanwhile other runs are claimed.
 func TestClaimsGoOnWhileACommitHangs(t *testing.T) {
