@@ -2,19 +2,26 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/stet-run/stet/internal/sim/box"
 	"github.com/stet-run/stet/internal/sim/plan"
 )
 
-// Shrink returns a smaller plan that breaks a promise as well: with fewer faults, acts, runs,
-// nodes and operations. tries bounds how many worlds it executes.
+// Shrink returns a smaller plan that breaks the same promise first: with fewer faults, acts, runs, schedules, nodes and
+// operations. tries bounds how many worlds it executes.
 func Shrink(p *box.Program, of plan.Plan, tries int) plan.Plan {
-	breaks := func(of plan.Plan) bool {
+	promise := func(of plan.Plan) string { // that it breaks
 		tries--
 		r, err := Run(p, of, nil)
-		return err != nil || len(r.Violations) > 0
+		if err != nil {
+			return "none: the world could not be executed"
+		}
+		number, _, _ := strings.Cut(strings.Join(r.Violations[:min(len(r.Violations), 1)], ""), ":")
+		return number
 	}
+	first := promise(of)
+	breaks := func(of plan.Plan) bool { return first != "" && promise(of) == first }
 	for smaller := true; smaller && tries > 0; {
 		smaller = false
 		// less tries to leave parts of a list out: halves first, then single ones.
@@ -43,6 +50,14 @@ func Shrink(p *box.Program, of plan.Plan, tries int) plan.Plan {
 		})
 		less(len(of.Runs), func(of plan.Plan, i, j int) plan.Plan {
 			of.Runs = slices.Delete(slices.Clone(of.Runs), i, j)
+			return of
+		})
+		less(len(of.Schedules), func(of plan.Plan, i, j int) plan.Plan {
+			of.Schedules = slices.Delete(slices.Clone(of.Schedules), i, j)
+			of.Acts = slices.DeleteFunc(slices.Clone(of.Acts), func(a plan.Act) bool {
+				return slices.Contains([]string{plan.PauseAll, plan.ResumeAll, plan.Trigger}, a.Kind) &&
+					!slices.ContainsFunc(of.Schedules, func(s plan.Schedule) bool { return s.Name == a.Name })
+			})
 			return of
 		})
 		if n := len(of.Nodes); n > 1 {

@@ -61,12 +61,21 @@ type fate struct {
 }
 
 // Run executes a plan, until it has ended or a promise is broken. log gets a line for all that happens; nil: nobody.
-func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) {
+func Run(p *box.Program, of plan.Plan, log func(string)) (Result, error) { return run(p, of, log, nil) }
+
+// Tell is Run for a person: line gets what happens in words.
+func Tell(p *box.Program, of plan.Plan, line func(string)) (Result, error) {
+	return run(p, of, nil, line)
+}
+
+func run(p *box.Program, of plan.Plan, log, line func(string)) (Result, error) {
 	w := &world{World: box.New(p, of.Seed), plan: of, of: map[int]*node{}, program: p}
 	w.Begins = judge.Begin(of)
 	defer w.Close()
 	w.Log = log
-	w.judge = judge.New(of, w.Now, w.Logf)
+	w.judge = judge.New(judge.World{
+		Plan: of, Now: w.Now, Name: func(id int) string { return w.Machine(id).Name }, Log: w.Logf, Tell: line,
+	})
 	w.Send, w.Note = w.send, w.note
 	w.beginStore(p)
 	for _, n := range of.Nodes {
@@ -179,6 +188,7 @@ func (w *world) begin(n *node) {
 	n.calm = false
 	n.machine = w.Begin(fmt.Sprintf("%s-%d", n.Name, n.lives), "node", string(text))
 	w.of[n.machine.ID] = n
+	w.judge.Tell("%s begins", n.machine.Name)
 	if n.Rate > 0 {
 		n.machine.Drift(n.Rate)
 		w.judge.Count("node with a clock that drifts")
@@ -194,7 +204,7 @@ func (w *world) fault(f plan.Fault) {
 		return
 	}
 	w.Logf("fault: %s node %d, lasts %s, share %g %s", f.Kind, f.Node+1, f.Lasts, f.Share, f.Method)
-	w.judge.Count("fault " + f.Kind)
+	w.judge.Fault(f)
 	until := w.Now() + f.Lasts
 	connection := &w.clients
 	var n *node
@@ -334,6 +344,7 @@ func (w *world) stop(n *node, later time.Duration) {
 // heal ends all faults.
 func (w *world) heal() {
 	w.Logf("the world is healed")
+	w.judge.Tell("the faults are over")
 	w.healed = true
 	w.away, w.clients, w.aimed = 0, fate{}, nil
 	w.store.Continue()

@@ -15,10 +15,20 @@ type Judge struct {
 	monitor *monitor
 }
 
-// New returns the judge of a plan's world. now is the time since its beginning, and log gets a line for each turn.
-func New(of plan.Plan, now func() time.Duration, log func(format string, args ...any)) *Judge {
-	o := newOracle(of, now)
-	return &Judge{o, newMonitor(o, log)}
+// World is what a judge has to know of a world.
+type World struct {
+	Plan plan.Plan
+	Now  func() time.Duration             // since its beginning
+	Name func(machine int) string         // of a machine
+	Log  func(format string, args ...any) // gets a line for each turn
+	Tell func(line string)                // gets what happens, in words; nil: nobody listens
+}
+
+// New returns the judge of a world.
+func New(w World) *Judge {
+	o := newOracle(w.Plan, w.Now)
+	o.story.line = w.Tell
+	return &Judge{o, newMonitor(o, w.Log, w.Name)}
 }
 
 // Limit is how long a healed world may take until everything has ended.
@@ -75,6 +85,15 @@ func (j *Judge) Answered(to int, call uint32, body []byte) string {
 
 // Look judges what waits in a healed world. wrong: something is wrong again, or a process does not live.
 func (j *Judge) Look(wrong bool) { j.oracle.lates.judge(wrong) }
+
+// Fault tells of a fault that begins.
+func (j *Judge) Fault(f plan.Fault) {
+	j.Count("fault " + f.Kind)
+	j.oracle.story.fault(f, &j.oracle.plan)
+}
+
+// Tell tells of something else that happens.
+func (j *Judge) Tell(format string, args ...any) { j.oracle.story.tell(format, args...) }
 
 // Lost takes the loss of a request, or of an answer.
 func (j *Judge) Lost() { j.oracle.spins.lost++ }

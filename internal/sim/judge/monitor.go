@@ -17,6 +17,7 @@ import (
 type monitor struct {
 	*oracle
 	log     func(format string, args ...any)
+	name    func(machine int) string
 	open    map[call]asking // requests that the store has not answered
 	epochs  map[store.Shard]int64
 	batches map[batch]string // that were written, with their answers
@@ -60,9 +61,10 @@ type place struct {
 	loc         string
 }
 
-func newMonitor(o *oracle, log func(format string, args ...any)) *monitor {
+func newMonitor(o *oracle, log func(format string, args ...any), name func(machine int) string) *monitor {
 	return &monitor{
-		oracle: o, log: log, open: map[call]asking{}, epochs: map[store.Shard]int64{}, batches: map[batch]string{},
+		oracle: o, log: log, name: name,
+		open: map[call]asking{}, epochs: map[store.Shard]int64{}, batches: map[batch]string{},
 		ids: map[store.RunNo]string{}, final: map[place]string{}, items: o.items,
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
@@ -99,10 +101,13 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		if err != nil {
 			return name
 		}
+		taken := 0
 		for _, a := range acquired {
 			if !a.Held {
+				m.log("%s gets no lease of %v: %s has it in epoch %d", m.name(to), a.Lease.Shard, a.Lease.Node, a.Lease.Epoch)
 				continue
 			}
+			m.log("%s has the lease of %v in epoch %d", m.name(to), a.Lease.Shard, a.Lease.Epoch)
 			was := m.epochs[a.Lease.Shard]
 			m.holders[a.Lease.Shard] = holder{to, asked.at}
 			m.lates.held(a.Lease.Shard, to, asked.at)
@@ -112,6 +117,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			case name == "Acquire" && a.Lease.Epoch > was:
 				if was > 0 {
 					m.count("takeover")
+					taken++
 					m.spins.moved[a.Lease.Shard]++
 				}
 				m.epochs[a.Lease.Shard] = a.Lease.Epoch
@@ -125,6 +131,9 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			case a.Lease.Epoch < was:
 				m.violated("8: %s gives epoch %d of shard %v, which has had %d", name, a.Lease.Epoch, a.Lease.Shard, was)
 			}
+		}
+		if taken > 0 {
+			m.story.tell("%s takes %d shards over", m.name(to), taken)
 		}
 	case "Release":
 		for _, l := range wire.Released(request, body) {

@@ -18,6 +18,7 @@ type oracle struct {
 	now        func() time.Duration
 	violations []string
 	reached    map[string]int
+	story      *story
 
 	bodies   map[string]*body            // by execution
 	begun    map[body]int                // how often an attempt began
@@ -71,6 +72,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 		killed: map[operation]int{}, inARow: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
+	o.story = &story{now: now}
 	o.atRest, o.misled = map[string]bool{}, map[string]bool{}
 	o.items = &items{o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}}
 	o.when, o.asked, o.waits = map[int]span{}, map[string]time.Duration{}, map[string]time.Duration{}
@@ -93,12 +95,14 @@ func (o *oracle) count(situation string) { o.reached[situation]++ }
 func (o *oracle) violated(format string, args ...any) {
 	if v := fmt.Sprintf("%.2000s", fmt.Sprintf(format, args...)); !slices.Contains(o.violations, v) {
 		o.violations = append(o.violations, v)
+		o.story.tell("BROKEN %s", v)
 	}
 }
 
 // note takes what a machine says, and whether that is to die.
 func (o *oracle) note(n plan.Note) (die bool) {
 	at := operation{n.Run, n.Op}
+	o.story.note(n)
 	switch n.Kind {
 	case plan.BodyBegins:
 		if since, ok := o.durable[at]; ok && !o.changed[n.Run] {
@@ -255,6 +259,7 @@ const (
 // died takes the death of a machine.
 func (o *oracle) died(node string) {
 	o.count("node died")
+	o.story.tell("%s has ended", node)
 	o.lates.unrest = o.now()
 	o.limits.died(node)
 }

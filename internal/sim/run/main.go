@@ -2,14 +2,15 @@
 //
 //	go run ./internal/sim/run --seeds 1-500
 //	go run ./internal/sim/run --seed 17 --trace
-//	go run ./internal/sim/run --seed 17 --shrink
+//	go run ./internal/sim/run --plan internal/sim/testdata/takeover.json
 //	go run ./internal/sim/run --seeds 1-50 --sqlite
 //
 // An interrupt lets it end after the worlds under way, and print what they have shown.
 //
-// It prints each promise that was broken, and how often each rare situation was reached. The
-// exit code is 1 if a promise was broken, or 2,000 worlds and more have not reached one of the
-// situations that they must reach, and 2 if the worlds could not be executed.
+// It prints each promise that was broken, and how often each rare situation was reached. Of the first seed
+// that broke one it looks for a smaller world that breaks it too, and prints that one: as a plan, and what
+// happens in it in words. The exit code is 1 if a promise was broken, or 2,000 worlds and more have not reached
+// one of the situations that they must reach, and 2 if the worlds could not be executed.
 package main
 
 import (
@@ -39,14 +40,15 @@ func main() {
 	seeds := flag.String("seeds", "1-200", "a range of seeds")
 	one := flag.Uint64("seed", 0, "this seed alone")
 	trace := flag.Bool("trace", false, "print every act of the world")
-	shrink := flag.Bool("shrink", false, "print the smallest plan found that breaks a promise, with its trace")
+	shrink := flag.Bool("shrink", true, "look for a smaller world that breaks a promise, and print what happens in it")
+	stored := flag.String("plan", "", "a file with the plan of a world, in place of seeds")
 	overlay := flag.String("overlay", "", "a file for the flag of that name of go build: the engine with a defect")
 	file := flag.Bool("sqlite", false, "the store is a file of SQLite, whose power is cut")
 	flag.Parse()
 	if *one != 0 {
 		*seeds = fmt.Sprint(*one)
 	}
-	err := run(*seeds, *trace, *shrink, *file, *overlay)
+	err := run(options{*seeds, *stored, *overlay, *trace, *shrink, *file})
 	switch {
 	case errors.Is(err, errBroken):
 		os.Exit(1)
@@ -59,22 +61,36 @@ func main() {
 // slow is how long a world takes at most that nobody wonders about.
 const slow = 20 * time.Second
 
-func run(seeds string, trace, shrink, file bool, overlay string) error {
-	first, last, err := rangeOf(seeds)
+type options struct {
+	seeds, plan, overlay string
+	trace, shrink, file  bool
+}
+
+func run(o options) error {
+	first, last, err := rangeOf(o.seeds)
 	if err != nil {
 		return err
 	}
 	compile, planned := sim.Compile, plan.Generate
-	if file {
-		compile = sim.CompileWithFile
+	if o.file {
 		planned = func(seed uint64) plan.Plan { return plan.OnDisk(plan.Generate(seed)) }
 	}
-	p, err := compile(context.Background(), overlay)
+	if o.plan != "" {
+		of, err := sim.ReadPlan(o.plan)
+		if err != nil {
+			return err
+		}
+		planned, first, last, o.file = func(uint64) plan.Plan { return of }, of.Seed, of.Seed, of.Disk
+	}
+	if o.file {
+		compile = sim.CompileWithFile
+	}
+	p, err := compile(context.Background(), o.overlay)
 	if err != nil {
 		return err
 	}
 	var log func(string)
-	if trace {
+	if o.trace {
 		log = func(line string) { fmt.Println(line) }
 	}
 	next := make(chan uint64)
@@ -128,7 +144,7 @@ func run(seeds string, trace, shrink, file bool, overlay string) error {
 	if len(broken) == 0 {
 		return nil
 	}
-	if shrink {
+	if o.shrink {
 		return errors.Join(errBroken, shrunk(p, planned(slices.Min(broken))))
 	}
 	return errBroken
@@ -156,17 +172,18 @@ func rangeOf(seeds string) (first, last uint64, err error) {
 }
 
 // tries is how many worlds are executed to find a smaller one.
-const tries = 300
+const tries = 200
 
 // shrunk prints a smaller world that breaks a promise.
 func shrunk(p *box.Program, of plan.Plan) error {
+	fmt.Printf("looking for a world that is smaller than that of seed %d …\n", of.Seed)
 	small := sim.Shrink(p, of, tries)
 	text, err := json.MarshalIndent(small, "", "  ")
 	if err != nil {
 		return err
 	}
-	r, err := sim.Run(p, small, func(line string) { fmt.Println(line) })
-	fmt.Printf("seed %d, made smaller:\n%s\n\t%s\n", of.Seed, text,
-		strings.Join(append(r.Violations, texts(err)...), "\n\t"))
+	fmt.Printf("the plan, for --plan FILE:\n%s\n", text)
+	r, err := sim.Tell(p, small, func(line string) { fmt.Println(line) })
+	fmt.Printf("seed %d, made smaller:\n\t%s\n", of.Seed, strings.Join(append(r.Violations, texts(err)...), "\n\t"))
 	return nil
 }
