@@ -57,6 +57,16 @@ func (w *world) send(m box.Message) {
 			reset()
 			return
 		}
+		if c.refuse > now && c.hits(method) && w.Rand.Float64() < c.share {
+			w.Logf("refused: request %d of %s", m.Call, w.Machine(m.From).Name)
+			w.judge.Count("request refused")
+			w.judge.Lost()
+			answer := wire.Refusal("the server takes no requests now")
+			w.After(takes, func() {
+				w.Deliver(box.Message{From: w.store.ID, To: outside, Kind: wire.Response, Call: m.Call, Body: answer})
+			})
+			return
+		}
 		if len(w.aimed) > 0 && w.aimed[0].Method == method && c.cut <= now {
 			f := w.aimed[0]
 			w.aimed = w.aimed[1:]
@@ -69,8 +79,7 @@ func (w *world) send(m box.Message) {
 		}
 		if w.away > now || c.mute > now || c.unheard > now && c.hits(method) && w.Rand.Float64() < c.share {
 			w.Logf("lost: answer %d to %s", m.Call, w.Machine(m.To).Name)
-			w.judge.Count("answer lost: " + method)
-			w.judge.Lost()
+			w.judge.Unheard(m.To, method, m.Body)
 			if c.mute <= now {
 				reset()
 			}

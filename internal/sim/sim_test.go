@@ -76,14 +76,21 @@ func TestSQLite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seed := range uint64(max(1, worlds(t)/50)) {
+	reached, n := map[string]int{}, max(1, worlds(t)/50)
+	for seed := range uint64(n) {
 		r, err := sim.Run(p, plan.OnDisk(plan.Generate(seed+1)), nil)
+		for situation, n := range r.Reached {
+			reached[situation] += n
+		}
 		if err != nil {
 			t.Errorf("seed %d: %v", seed+1, err)
 		}
 		for _, v := range r.Violations {
 			t.Errorf("seed %d: %s", seed+1, v)
 		}
+	}
+	if missing := sim.UnreachedOnDisk(reached); n >= sim.SoaksOnDisk && len(missing) > 0 {
+		t.Errorf("expected that %d worlds reach these as well: %q", n, missing)
 	}
 }
 

@@ -50,14 +50,15 @@ type node struct {
 	machine *box.Machine // nil: it does not live
 	lives   int
 	calm    bool // it was asked to stop when the world was healed
+	gone    bool // for good
 	fate
 }
 
 // fate is what happens to a connection until certain times.
 type fate struct {
-	cut, mute, slow, hints, lose, unheard, linger time.Duration
-	share                                         float64 // of what is hit
-	method                                        string
+	cut, mute, slow, hints, lose, unheard, refuse, linger time.Duration
+	share                                                 float64 // of what is hit
+	method                                                string
 }
 
 // Run executes a plan, until it has ended or a promise is broken. log gets a line for all that happens; nil: nobody.
@@ -82,7 +83,7 @@ func run(p *box.Program, of plan.Plan, log, line func(string)) (Result, error) {
 		w.nodes = append(w.nodes, &node{Node: n})
 	}
 	for _, n := range w.nodes {
-		w.begin(n)
+		w.enters(n)
 	}
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -164,8 +165,34 @@ func (w *world) cutPower(f plan.Fault, p *box.Program) {
 	w.After(time.Millisecond, down)
 }
 
+// enters lets a node join, and leave.
+func (w *world) enters(n *node) {
+	if n.Until > 0 {
+		w.After(n.Until, func() {
+			w.Logf("%s leaves", n.Name)
+			w.judge.Tell("%s leaves for good", n.Name)
+			w.judge.Count("node left for good")
+			n.gone = true
+			if n.machine != nil {
+				w.stop(n, 0)
+			}
+		})
+	}
+	if n.From == 0 {
+		w.begin(n)
+		return
+	}
+	w.After(n.From, func() {
+		w.judge.Count("node joined later")
+		w.begin(n)
+	})
+}
+
 // begin begins a life of a node.
 func (w *world) begin(n *node) {
+	if n.gone {
+		return
+	}
 	if n.machine != nil {
 		if _, dead := n.machine.Dead(); !dead {
 			return
@@ -211,6 +238,9 @@ func (w *world) fault(f plan.Fault) {
 	if f.Node >= 0 {
 		n = w.nodes[f.Node]
 		connection = &n.fate
+		if n.machine == nil {
+			return // it has not joined
+		}
 	}
 	switch f.Kind {
 	case plan.Kill:
@@ -226,12 +256,17 @@ func (w *world) fault(f plan.Fault) {
 		w.twin(n, f.Lasts)
 	case plan.Cut:
 		connection.cut = until
+		if f.Period > 0 {
+			w.flap(connection, f, until)
+		}
 	case plan.Mute:
 		connection.mute = until
 	case plan.Lose:
 		connection.lose, connection.share, connection.method = until, f.Share, f.Method
 	case plan.Unheard:
 		connection.unheard, connection.share, connection.method = until, f.Share, f.Method
+	case plan.Refuse:
+		connection.refuse, connection.share, connection.method = until, f.Share, f.Method
 	case plan.Slow:
 		connection.slow, connection.share = until, f.Share
 	case plan.Hints:
@@ -269,6 +304,16 @@ func (w *world) fault(f plan.Fault) {
 	}
 }
 
+// flap cuts a connection for half of a period, again and again.
+func (w *world) flap(c *fate, f plan.Fault, until time.Duration) {
+	if w.healed || w.Now() >= until {
+		return
+	}
+	w.judge.Count("connection flaps")
+	c.cut = min(until, w.Now()+f.Period/2)
+	w.After(f.Period, func() { w.flap(c, f, until) })
+}
+
 // kill ends a life of a node, in one of its next calls, and begins another one.
 func (w *world) kill(n *node, calls int64, later time.Duration) {
 	m := n.machine
@@ -288,7 +333,7 @@ func (w *world) kill(n *node, calls int64, later time.Duration) {
 // a while, and is to see that it is replaced.
 func (w *world) twin(n *node, lasts time.Duration) {
 	former := n.machine
-	if _, dead := former.Dead(); dead || !n.Replaces {
+	if _, dead := former.Dead(); dead || !n.Replaces || n.gone {
 		return
 	}
 	former.Pause(lasts)
@@ -350,35 +395,23 @@ func (w *world) heal() {
 	w.store.Continue()
 	for _, n := range w.nodes {
 		n.fate = fate{}
-		n.machine.Continue()
-		n.machine.Drift(n.rate())
+		if n.machine != nil {
+			n.machine.Continue()
+			n.machine.Drift(n.rate())
+		}
 	}
 	build := 0
 	for _, n := range w.nodes {
 		build = max(build, n.Build)
 	}
 	for _, n := range w.nodes {
-		if n.Build < build {
+		if n.Build < build && !n.gone {
 			n.Build = build
 			w.stop(n, time.Second)
 		}
 	}
 	w.Deliver(box.Message{From: w.client.ID, To: w.client.ID, Kind: wire.Plan})
 	w.watch()
-}
-
-// look is how often a healed world is looked at.
-const look = 250 * time.Millisecond
-
-// watch looks at a healed world, again and again.
-func (w *world) watch() {
-	wrong := false
-	for _, n := range w.nodes {
-		_, dead := n.machine.Dead()
-		wrong = wrong || dead
-	}
-	w.judge.Look(wrong)
-	w.After(look, w.watch)
 }
 
 // note takes what a machine says.
@@ -399,4 +432,20 @@ func (w *world) note(from *box.Machine, b []byte) {
 			w.Deliver(box.Message{From: from.ID, To: w.client.ID, Kind: wire.Plan, Body: b})
 		})
 	}
+}
+
+// look is how often a healed world is looked at.
+const look = 250 * time.Millisecond
+
+// watch looks at a healed world, again and again.
+func (w *world) watch() {
+	wrong := false
+	for _, n := range w.nodes {
+		if !n.gone {
+			_, dead := n.machine.Dead()
+			wrong = wrong || dead
+		}
+	}
+	w.judge.Look(wrong)
+	w.After(look, w.watch)
 }

@@ -278,7 +278,8 @@ func (c *client) act(ctx context.Context, a plan.Act) {
 	}
 	do := func(ctx context.Context) (err error) {
 		verb := func(f func(context.Context, string, stet.Act) (bool, error)) error {
-			_, err := f(ctx, a.Run, stet.Act{Why: value, Children: a.Children})
+			granted, err := f(ctx, a.Run, stet.Act{Why: value, Children: a.Children})
+			n.Value = fmt.Sprint(granted)
 			return err
 		}
 		switch runs := c.Runs(); a.Kind {
@@ -321,6 +322,18 @@ func (c *client) act(ctx context.Context, a plan.Act) {
 		case plan.Trigger:
 			n.Value, err = c.Schedules().Trigger(ctx, a.Name, stet.Act{Why: value})
 			return err
+		case plan.Replay, plan.Discard:
+			letters, _, err := c.DeadLetters().List(ctx, store.DeadFilter{Limit: store.MaxPage})
+			if err != nil || len(letters) == 0 {
+				return err
+			}
+			no := letters[a.Count%len(letters)].Number
+			n.Value = fmt.Sprint(no)
+			if a.Kind == plan.Discard {
+				_, err = c.DeadLetters().Remove(ctx, stet.Act{Why: value}, no)
+				return err
+			}
+			return c.DeadLetters().Replay(ctx, no, a.Run, stet.Act{Why: value})
 		case plan.SetQueue:
 			q := c.plan.Queues[slices.IndexFunc(c.plan.Queues, func(q plan.Queue) bool { return q.Name == a.Name })]
 			// If some runs gave permits back in their waits and others did not, these could wait for those.
@@ -465,6 +478,23 @@ func (c *client) dump(ctx context.Context) error {
 		}))
 		tell(n)
 	}
+	for _, name := range topics {
+		n := plan.Note{Kind: plan.Kept, Op: name}
+		err = errors.Join(err, c.insist(ctx, func(ctx context.Context) error {
+			n.Texts = nil
+			events, err := c.Topics().Events(ctx, name)
+			if errors.Is(err, stet.ErrNotFound) {
+				return nil
+			}
+			for i := range events {
+				var value string
+				err = errors.Join(err, events[i].Decode(&value))
+				n.Texts = append(n.Texts, value)
+			}
+			return err
+		}))
+		tell(n)
+	}
 	letters := plan.Note{Kind: plan.Letters}
 	for f := (store.DeadFilter{Limit: store.MaxPage}); ; {
 		var page store.DeadPage
@@ -482,6 +512,9 @@ func (c *client) dump(ctx context.Context) error {
 	tell(letters)
 	return err
 }
+
+// topics are those of all plans.
+var topics = []string{"all", "once", plan.InVain}
 
 func planned(info *stet.ScheduleInfo) *plan.Planned {
 	p := &plan.Planned{Started: info.Started, Skipped: info.Skipped}

@@ -435,7 +435,7 @@ func (e *execution) body(ctx context.Context, op plan.Op, name string) (exec str
 		return "", errPlanned
 	}
 	if b.Final {
-		return "", stet.Permanent(errPlanned)
+		return "", stet.Permanent(fmt.Errorf("for good: %w", errPlanned))
 	}
 	return exec, nil
 }

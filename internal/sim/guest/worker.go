@@ -19,6 +19,7 @@ type taskInput struct {
 	Op    string
 	Takes time.Duration
 	Fails int
+	Final bool
 }
 
 const taskName = stet.Task[taskInput, string]("work")
@@ -31,7 +32,7 @@ func (e *execution) task(ctx stet.Context, op plan.Op, name string) (string, err
 	if op.Undo != nil {
 		opts = append(opts, e.undoing(op, name))
 	}
-	return taskName.Run(ctx, taskInput{name, op.Body.Takes, op.Body.Fails}, opts...)
+	return taskName.Run(ctx, taskInput{name, op.Body.Takes, op.Body.Fails, op.Body.Final}, opts...)
 }
 
 // worker executes tasks, as a program of any language would. Until a time it does so badly.
@@ -116,30 +117,31 @@ func (w *worker) do(ctx context.Context, t *stet.LeasedTask, r *stet.LeaseReques
 		}
 	}
 	time.Sleep(takes)
-	if t.Attempt <= in.Fails {
+	final := in.Final && t.Attempt > in.Fails
+	if t.Attempt <= in.Fails || final {
 		n.Err = errPlanned.Error()
 	}
-	w.answer(ctx, t.Lease, n)
+	w.answer(ctx, t.Lease, n, final)
 	switch way {
 	case twice:
-		w.answer(ctx, t.Lease, n)
+		w.answer(ctx, t.Lease, n, final)
 	case otherwise:
-		if n.Err = ""; t.Attempt > in.Fails {
+		if n.Err = ""; t.Attempt > in.Fails && !final {
 			n.Err = "otherwise"
 		}
-		w.answer(ctx, t.Lease, n)
+		w.answer(ctx, t.Lease, n, false)
 	}
 }
 
-// answer ends a task, and repeats this while nobody knows whether it has ended.
-func (w *worker) answer(ctx context.Context, lease string, n plan.Note) {
+// answer ends a task, and repeats this while nobody knows whether it has ended. final: no attempt follows a failure.
+func (w *worker) answer(ctx context.Context, lease string, n plan.Note, final bool) {
 	for ctx.Err() == nil {
 		n.Kind = plan.Answers
 		tell(n)
 		answering, cancel := context.WithTimeout(ctx, 5*time.Second)
 		var err error
 		if n.Err != "" {
-			_, err = w.tasks.Fail(answering, lease, stet.TaskFailure{Message: n.Err})
+			_, err = w.tasks.Fail(answering, lease, stet.TaskFailure{Message: n.Err, Permanent: final})
 		} else {
 			err = w.tasks.Complete(answering, lease, json.RawMessage(fmt.Sprintf("%q", n.Exec)))
 		}

@@ -44,6 +44,9 @@ func (e *ends) turn(t *store.Turn, id string, changed bool) {
 		return
 	}
 	if !t.Update.Status.Terminal() {
+		if e.known(id) && !rewrites(t) {
+			e.violated("22: %s has ended, and is %s again without an act of an operator", id, t.Update.Status)
+		}
 		delete(e.at, id)
 		return
 	}

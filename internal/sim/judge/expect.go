@@ -15,7 +15,7 @@ func mayFail(p plan.Program) bool {
 		switch op.Kind {
 		case plan.Fail:
 			return true
-		case plan.Step:
+		case plan.Step, plan.Task:
 			if op.Body.Final {
 				return true
 			}
@@ -112,6 +112,8 @@ func (x *expected) op(op plan.Op, prefix string) {
 		}
 		b := x.bodies[by]
 		switch {
+		case op.Body.Final && !x.edited(by):
+			x.wrong = fmt.Sprintf("%s has the result %q, and fails for good", name, by)
 		case x.edited(by):
 			x.count("result edited")
 		case b == nil:
@@ -194,7 +196,11 @@ func (x *expected) op(op plan.Op, prefix string) {
 		}
 	case plan.Await:
 		x.oneOf(name, "ended", "failed", "not found", plan.TimedOut)
-	case plan.Detach, plan.Continue:
+	case plan.Detach:
+		if id, ok := x.take(name); ok {
+			x.detached(op, name, id)
+		}
+	case plan.Continue:
 		x.take(name)
 	case plan.Receive, plan.Event, plan.Update:
 		x.received(op, name)
@@ -226,6 +232,26 @@ func (x *expected) op(op plan.Op, prefix string) {
 		if x.wrong == "" {
 			x.wrong = name + " has not failed"
 		}
+	}
+}
+
+// detached judges the child that a run has let go. What has deleted it says its end.
+func (x *expected) detached(op plan.Op, name, id string) {
+	d := x.dumps[id]
+	switch {
+	case d == nil:
+		x.ends.missing(id, false)
+	case d.Status == "succeeded":
+		child := &expected{oracle: x.oracle, run: id, lines: d.Lines}
+		if child.program(op.Subs[0], name+":"); child.wrong == "" && len(child.lines) > 0 {
+			child.wrong = fmt.Sprintf("more lines than expected: %q", child.lines)
+		}
+		if child.wrong != "" {
+			x.violated("27: the result of %s, which %s has let go, is wrong: %s, in %q", id, x.run, child.wrong, d.Lines)
+		}
+		x.count("result of a detached child")
+	case d.Status != "failed" || !mayFail(op.Subs[0]):
+		x.violated("27: %s, which %s has let go, is %s: %s", id, x.run, d.Status, d.Error)
 	}
 }
 

@@ -3,6 +3,7 @@ package judge
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stet-run/stet/internal/sim/plan"
@@ -16,6 +17,7 @@ type items struct {
 	*oracle
 	accepted map[store.ItemNo]*item
 	unseen   map[store.RunNo]map[store.ItemNo]store.ItemKind // what the run has not looked at
+	removed  map[store.ItemNo]bool                           // dead letters, by an operator
 }
 
 type item struct {
@@ -121,6 +123,28 @@ func (a *items) turn(t *store.Turn, v store.Verdict) {
 	}
 }
 
+// replayed judges the dead letters that an operator has sent again: what was a message is one once more.
+func (a *items) replayed() {
+	for _, act := range a.plan.Acts {
+		out := a.acts[act.No]
+		if act.Kind != plan.Replay || out == nil || out.Kind != plan.Done || out.Value == "" {
+			continue
+		}
+		no, err := strconv.ParseInt(out.Value, 10, 64)
+		if known := a.accepted[store.ItemNo(no)]; err != nil || known == nil || known.kind != store.ItemMessage {
+			continue
+		}
+		a.count("dead letter sent again")
+		sent := false
+		for _, it := range a.accepted {
+			sent = sent || it.id == "d:"+out.Value
+		}
+		if !sent {
+			a.violated("16: the dead letter %d was sent again, and no run has accepted it", no)
+		}
+	}
+}
+
 // judge compares with what there is at the end.
 func (a *items) judge() {
 	runs, kept, dead := map[store.RunNo]*plan.Dump{}, map[store.ItemNo]bool{}, map[store.ItemNo]bool{}
@@ -130,6 +154,7 @@ func (a *items) judge() {
 			kept[store.ItemNo(no)] = true
 		}
 	}
+	a.replayed()
 	for _, no := range a.letters {
 		dead[store.ItemNo(no)] = true
 		a.count("dead letter")
@@ -138,6 +163,11 @@ func (a *items) judge() {
 		d := runs[it.run]
 		switch {
 		case d == nil: // an entity
+		case a.removed[no] && (kept[no] || dead[no]):
+			a.violated("16: item %d of %s was removed by an operator, and is there", no, d.ID)
+		case a.removed[no] && it.taken:
+			a.violated("16: %s has consumed item %d, which was a dead letter and was removed", d.ID, no)
+		case a.removed[no]:
 		case it.taken && (kept[no] || dead[no]):
 			a.violated("16: %s has consumed item %d, and still has it", d.ID, no)
 		case kept[no] && dead[no]:

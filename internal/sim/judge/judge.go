@@ -83,6 +83,9 @@ func (j *Judge) Answered(to int, call uint32, body []byte) string {
 	return j.monitor.answered(to, call, body)
 }
 
+// Unheard takes the loss of an answer that was taken as Answered.
+func (j *Judge) Unheard(to int, method string, body []byte) { j.monitor.lost(to, method, body) }
+
 // Look judges what waits in a healed world. wrong: something is wrong again, or a process does not live.
 func (j *Judge) Look(wrong bool) { j.oracle.lates.judge(wrong) }
 

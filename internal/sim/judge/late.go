@@ -200,6 +200,9 @@ func (l *lates) judge(wrong bool) {
 func (l *lates) shards() (all []store.Shard) {
 	groups := map[string]bool{store.SystemGroup: true}
 	for _, n := range l.plan.Nodes {
+		if n.Until > 0 {
+			continue
+		}
 		if len(n.Groups) == 0 || l.plan.Slots == 1 {
 			groups[store.DefaultGroup] = true
 			continue

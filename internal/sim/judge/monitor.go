@@ -30,6 +30,7 @@ type monitor struct {
 	holders map[store.Shard]holder
 	pruned  map[store.RunNo]bool
 	begins  map[string]store.RunNo // runs, when they were started
+	unheard map[store.RunNo]int    // machines that have claimed a run, and have not heard of it
 }
 
 type call struct {
@@ -69,7 +70,7 @@ func newMonitor(o *oracle, log func(format string, args ...any), name func(machi
 		undos:  &undos{o, map[store.RunNo]*undoing{}},
 		shards: map[string]store.Shard{}, numbers: map[string]store.RunNo{},
 		holders: map[store.Shard]holder{}, pruned: map[store.RunNo]bool{},
-		begins: map[string]store.RunNo{},
+		begins: map[string]store.RunNo{}, unheard: map[store.RunNo]int{},
 	}
 }
 
@@ -97,11 +98,11 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 	name, _ := wire.Method(request)
 	switch name {
 	case "Acquire", "Renew":
+		taken := 0
 		acquired, err := wire.Leases(body)
 		if err != nil {
 			return name
 		}
-		taken := 0
 		for _, a := range acquired {
 			if !a.Held {
 				m.log("%s gets no lease of %v: %s has it in epoch %d", m.name(to), a.Lease.Shard, a.Lease.Node, a.Lease.Epoch)
@@ -141,7 +142,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			m.lates.left(l.Shard, true)
 		}
 	case "Commit":
-		m.committed(request, body)
+		m.committed(to, request, body)
 	case "Apply":
 		commands, answers := wire.Applied(request, body)
 		m.items.answered(commands, answers)
@@ -149,9 +150,15 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		for _, a := range answers {
 			m.ids[a.Run.No] = a.Run.ID
 		}
+	case "Discard":
+		for _, no := range wire.Discarded(request, body) {
+			m.items.removed[no] = true
+			m.count("dead letter removed")
+		}
 	case "Claim":
 		for _, c := range wire.Claimed(body) {
 			if c.New {
+				delete(m.unheard, c.Run.No)
 				m.spins.claimed(c.Run.ID, c.Run.Shard)
 				m.lates.claimed(c.Run)
 			}
@@ -177,7 +184,21 @@ func (m *monitor) stopped(machine int, name string, ttl time.Duration) {
 	m.count("stopped and gave back")
 }
 
-func (m *monitor) committed(request, body []byte) {
+// lost takes the loss of an answer that was answered before.
+func (m *monitor) lost(to int, method string, body []byte) {
+	m.count("answer lost: " + method)
+	m.spins.lost++
+	if method != "Claim" {
+		return
+	}
+	for _, c := range wire.Claimed(body) {
+		if c.New {
+			m.unheard[c.Run.No] = to
+		}
+	}
+}
+
+func (m *monitor) committed(by int, request, body []byte) {
 	b, result, err := wire.Committed(request, body)
 	if err != nil {
 		return
@@ -217,6 +238,12 @@ func (m *monitor) committed(request, body []byte) {
 		}
 		m.shards[m.ids[t.Run]], m.numbers[m.ids[t.Run]] = t.Shard, t.Run
 		m.spins.wrote(m.ids[t.Run], t.Shard)
+		if machine, ok := m.unheard[t.Run]; ok {
+			delete(m.unheard, t.Run)
+			if machine == by {
+				m.count("adoption after a lost answer")
+			}
+		}
 		if v == store.StillReady {
 			m.count("turn still ready")
 			if t.Update != nil && t.Update.Status.Terminal() {
@@ -285,6 +312,7 @@ func (m *monitor) first(a store.Answer) {
 			m.violated("17: %s is started as run %d, and was as run %d", a.Run.ID, a.Run.No, was)
 		}
 		m.count("started again after its deletion")
+		delete(m.ends.at, a.Run.ID)
 		m.rewound(a.Run.ID)
 	}
 	m.begins[a.Run.ID] = a.Run.No
@@ -292,6 +320,9 @@ func (m *monitor) first(a store.Answer) {
 
 // executed finds which execution of a body, or of a task, has given a value.
 var executed = regexp.MustCompile(`(?:node\d+-\d+|client)\.t?\d+`)
+
+// published finds which act has published an event.
+var published = regexp.MustCompile(`act \d+`)
 
 func (m *monitor) turn(t *store.Turn) {
 	again := rewrites(t)
@@ -322,6 +353,9 @@ func (m *monitor) turn(t *store.Turn) {
 	for _, e := range t.Entries {
 		if e.Kind == store.KindEvent && e.State == store.Open {
 			m.waits[m.ids[t.Run]] = m.now()
+		}
+		if e.Kind == store.KindEvent && e.State == store.Done {
+			m.got[published.FindString(string(e.Value))] = true
 		}
 		if e.Kind != store.KindStep || e.State != store.Done {
 			continue

@@ -35,8 +35,10 @@ type oracle struct {
 	dumps    map[string]*plan.Dump
 	settled  bool
 	letters  []int64
-	atRest   map[string]bool // runs that were paused or stalled when they ended
-	misled   map[string]bool // runs that an edit has led astray
+	kept     map[string][]string // events that a topic has at the end
+	got      map[string]bool     // values of events that runs have got
+	atRest   map[string]bool     // runs that were paused or stalled when they ended
+	misled   map[string]bool     // runs that an edit has led astray
 	items    *items
 	limits   *limits
 	ends     *ends
@@ -72,9 +74,12 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 		killed: map[operation]int{}, inARow: map[operation]int{}, undone: map[operation]int{}, acts: map[int]*plan.Note{},
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
+	o.kept, o.got = map[string][]string{}, map[string]bool{}
 	o.story = &story{now: now}
 	o.atRest, o.misled = map[string]bool{}, map[string]bool{}
-	o.items = &items{o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}}
+	o.items = &items{
+		o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}, map[store.ItemNo]bool{},
+	}
 	o.when, o.asked, o.waits = map[int]span{}, map[string]time.Duration{}, map[string]time.Duration{}
 	o.limits = newLimits(o)
 	o.ends = &ends{o, map[string]time.Duration{}, map[store.RunNo][]string{}, map[string]bool{}}
@@ -130,6 +135,9 @@ func (o *oracle) note(n plan.Note) (die bool) {
 			return true
 		}
 	case plan.BodyEnds:
+		if strings.Contains(n.Err, "for good") {
+			o.count("body failed for good")
+		}
 		o.bodies[n.Exec].ended, o.bodies[n.Exec].err = true, n.Err
 		o.limits.over(n.Exec)
 	case plan.Asks, plan.Leased, plan.Answers, plan.Accepted, plan.NotWanted:
@@ -147,6 +155,8 @@ func (o *oracle) note(n plan.Note) (die bool) {
 		o.limits.executes(n.Run)
 	case plan.Decided:
 		o.plans.decided[n.Op] = n.Planned
+	case plan.Kept:
+		o.kept[n.Op] = n.Texts
 	case plan.Letters:
 		o.letters = n.Items
 	case plan.UndoEnds:
@@ -244,8 +254,8 @@ func (o *oracle) operated(run string) (n int) {
 
 // deadly says whether processes die in this world of another cause than their runs.
 func (o *oracle) deadly() bool {
-	return slices.ContainsFunc(o.plan.Faults, func(f plan.Fault) bool {
-		return !slices.Contains([]string{plan.Hints, plan.Jump, plan.Lose, plan.Unheard}, f.Kind)
+	return o.moves() || slices.ContainsFunc(o.plan.Faults, func(f plan.Fault) bool {
+		return !slices.Contains([]string{plan.Hints, plan.Jump, plan.Lose, plan.Unheard, plan.Refuse}, f.Kind)
 	})
 }
 
@@ -281,7 +291,7 @@ func (o *oracle) rewound(run string) { o.changed[run] = true }
 
 // calm says whether nothing goes wrong in this world, and no operator acts.
 func (o *oracle) calm() bool {
-	if len(o.plan.Faults) > 0 || len(o.killed) > 0 {
+	if len(o.plan.Faults) > 0 || len(o.killed) > 0 || o.moves() {
 		return false
 	}
 	return !slices.ContainsFunc(o.plan.Acts, func(a plan.Act) bool { return o.operator(a.Kind) })
@@ -289,6 +299,11 @@ func (o *oracle) calm() bool {
 
 func (o *oracle) operator(kind string) bool {
 	return kind != plan.Send && kind != plan.Publish && kind != plan.Update
+}
+
+// moves says whether nodes join later, or leave.
+func (o *oracle) moves() bool {
+	return slices.ContainsFunc(o.plan.Nodes, func(n plan.Node) bool { return n.From > 0 || n.Until > 0 })
 }
 
 // acted says whether somebody has asked for one of these things of a run, or may have.
@@ -316,6 +331,8 @@ func (o *oracle) judge() {
 			o.ended(r, d)
 		}
 	}
+	o.forks()
+	o.granted()
 	o.plans.judge()
 	o.together()
 	o.messages()
@@ -435,7 +452,7 @@ func (o *oracle) messages() {
 			}
 		}
 		for value, n := range received {
-			if n > 1 && !o.acted(r.ID, plan.Edit) {
+			if n > 1 && !o.acted(r.ID, plan.Edit, plan.Replay) && !o.letterSent() {
 				o.violated("17: %s has received %s %d times", r.ID, value, n)
 			}
 		}
@@ -452,6 +469,7 @@ func (o *oracle) messages() {
 		o.order(r, d)
 	}
 	o.inVain()
+	o.events()
 	// A consumed event goes to one run.
 	had := map[string]string{}
 	for _, r := range o.plan.Runs {
@@ -515,7 +533,7 @@ func (o *oracle) order(r plan.Run, d *plan.Dump) {
 	last := map[mailbox]int{}
 	for _, e := range got {
 		for i, a := range o.plan.Acts {
-			if e.Kind != "receive" || a.Kind != plan.Send || e.Value != fmt.Sprintf("act %d", a.No) {
+			if e.Kind != "receive" || a.Kind != plan.Send || a.Run != r.ID || e.Value != fmt.Sprintf("act %d", a.No) {
 				continue
 			}
 			box := mailbox{a.From, a.Name}

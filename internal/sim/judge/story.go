@@ -45,6 +45,7 @@ func (s *story) fault(f plan.Fault, of *plan.Plan) {
 		plan.Mute:     fmt.Sprintf("%s gets no answer for %s", who, f.Lasts),
 		plan.Lose:     fmt.Sprintf("%s loses %s for %s, before they are carried out", who, share, f.Lasts),
 		plan.Unheard:  fmt.Sprintf("%s loses the answers to %s for %s", who, share, f.Lasts),
+		plan.Refuse:   fmt.Sprintf("the store refuses %s of %s for %s", share, who, f.Lasts),
 		plan.Slow:     fmt.Sprintf("%s sends and gets slowly for %s", who, f.Lasts),
 		plan.Hints:    fmt.Sprintf("%s gets no hints for %s", who, f.Lasts),
 		plan.Jump:     fmt.Sprintf("the clock of the day of %s is set by %s", who, f.Lasts),
@@ -56,6 +57,9 @@ func (s *story) fault(f plan.Fault, of *plan.Plan) {
 		plan.Full:     fmt.Sprintf("the disk of the store is full for %s", f.Lasts),
 		plan.Lies:     "the disk of the store keeps nothing of what is synced",
 	}[f.Kind]
+	if f.Period > 0 {
+		what += fmt.Sprintf(", half of each %s", f.Period)
+	}
 	s.tell("FAULT  %s", what)
 }
 

@@ -18,6 +18,7 @@ var Features = []string{
 	Map, Settle, Select, "twice", "limited", "undone children",
 	Go, Await, Delete, Edit, "schedules", "sealed", "swept", "keyed rates", "costs", "run queues", "first messages",
 	"together", "fails scope", "waits limited", "poison", "families", "steady drift", "scenes", Task, "replaces",
+	Refuse, "joins", "letters",
 }
 
 // generator makes a plan. Small seeds and large ones are alike.
@@ -77,8 +78,11 @@ func OnDisk(of Plan) Plan {
 	g := &generator{Rand: rand.New(rand.NewPCG(of.Seed, 0x6469736b)), Plan: of}
 	g.Disk, g.Slots = true, 1
 	// SQLite is slow in a machine of the world, so the world is small.
-	g.Nodes, g.Runs = g.Nodes[:min(len(g.Nodes), 2)], g.Runs[:min(len(g.Runs), 5)]
+	g.Nodes, g.Runs = slices.Clone(g.Nodes[:min(len(g.Nodes), 2)]), g.Runs[:min(len(g.Runs), 5)]
 	g.Length, g.Schedules, g.Sweep = min(g.Length, 15*time.Second), nil, 0
+	for i := range g.Nodes {
+		g.Nodes[i].From, g.Nodes[i].Until = min(g.Nodes[i].From, g.Length/2), min(g.Nodes[i].Until, g.Length)
+	}
 	g.Faults = slices.DeleteFunc(slices.Clone(of.Faults), func(f Fault) bool {
 		return f.Node >= len(g.Nodes) || f.At > g.Length
 	})
@@ -174,6 +178,32 @@ func (g *generator) nodes() {
 			n.Rate = 1 + float64(g.IntN(981)-490)/1e6 // what clock.Drift allows
 		}
 		g.Nodes = append(g.Nodes, n)
+	}
+	if g.on["joins"] {
+		g.joins()
+	}
+}
+
+// joins lets nodes join later, and leave for good. Each group has one that stays.
+func (g *generator) joins() {
+	stays := map[string]bool{}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		groups := n.Groups
+		if len(groups) == 0 {
+			groups = []string{"default"}
+		}
+		more := slices.ContainsFunc(groups, func(group string) bool { return !stays[group] })
+		if g.chance(0.5) {
+			n.From = g.upTo(g.Length / 2)
+		}
+		if !more && g.chance(0.5) {
+			n.Until = n.From + g.upTo(g.Length-n.From)
+			continue
+		}
+		for _, group := range groups {
+			stays[group] = true
+		}
 	}
 }
 
@@ -333,6 +363,7 @@ func (g *generator) task() Op {
 	if g.on["failures"] && g.chance(0.3) {
 		op.Body.Fails = 1 + g.IntN(2)
 	}
+	op.Body.Final = g.final()
 	if op.Queue = g.queue(); op.Queue != "" {
 		op.Key = pick(g, "", "a", "b")
 	}
@@ -348,6 +379,9 @@ func (g *generator) undo() *Body {
 	return &Body{Takes: g.upTo(100 * time.Millisecond), Fails: g.IntN(3) / 2}
 }
 
+// final says whether a body fails for good.
+func (g *generator) final() bool { return g.on["failures"] && g.chance(0.05) }
+
 func (g *generator) body() *Body {
 	b := &Body{}
 	if g.chance(0.7) {
@@ -359,6 +393,7 @@ func (g *generator) body() *Body {
 	if g.on["failures"] && g.chance(0.3) {
 		b.Fails, b.Panics = 1+g.IntN(3), g.chance(0.3)
 	}
+	b.Final = g.final()
 	if g.unlimited {
 		b.Takes = min(b.Takes, 100*time.Millisecond)
 	}
@@ -504,6 +539,15 @@ func (g *generator) acts() {
 			}
 		})
 	}
+	for _, verb := range []string{Replay, Discard} {
+		add(several("letters", 3), func(a *Act) {
+			a.Kind, a.From, a.Keyed, a.Count = verb, 100+a.No, false, g.IntN(3)
+			a.At = g.Length/2 + g.upTo(g.Length/2) // there are some by then
+			if verb == Discard || g.chance(0.3) {
+				a.Run = ""
+			}
+		})
+	}
 	if g.on[Pause] {
 		for _, a := range slices.Clone(g.Acts) {
 			if a.Kind == Pause {
@@ -536,6 +580,7 @@ func (g *generator) acts() {
 func (g *generator) faults() {
 	kinds := g.enabled(
 		Kill, Stop, Deploy, Freeze, Cut, Mute, Lose, Unheard, Slow, Hints, Jump, Drift, Away, StoreLag, Linger,
+		Refuse,
 	)
 	if g.on["replaces"] {
 		kinds = append(kinds, Twin)
@@ -553,7 +598,7 @@ func (g *generator) faults() {
 			f.Lasts = g.some(time.Second)
 		case Freeze, Cut, Mute, Twin:
 			f.Lasts = pick(g, g.some(100*time.Millisecond), g.some(ttl), ttl+g.upTo(ttl))
-		case Lose, Unheard:
+		case Lose, Unheard, Refuse:
 			f.Lasts, f.Share = g.some(5*time.Second), pick(g, 0.02, 0.2, 1)
 			if g.chance(0.5) {
 				f.Method = pick(g, "Commit", "Apply", "Claim", "Renew", "Acquire", "Load", "Register", "Release")
@@ -569,7 +614,10 @@ func (g *generator) faults() {
 		case Away, StoreLag:
 			f.Lasts = pick(g, g.some(200*time.Millisecond), g.some(ttl))
 		}
-		if g.chance(0.25) && slices.Contains([]string{Cut, Mute, Lose, Unheard, Slow, Hints}, f.Kind) {
+		if f.Kind == Cut && g.chance(0.4) {
+			f.Lasts, f.Period = ttl+g.upTo(ttl), g.some(ttl/4)+time.Millisecond
+		}
+		if g.chance(0.25) && slices.Contains([]string{Cut, Mute, Lose, Unheard, Refuse, Slow, Hints}, f.Kind) {
 			f.Node = -1
 		}
 		g.Faults = append(g.Faults, f)

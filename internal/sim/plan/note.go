@@ -20,6 +20,7 @@ type Note struct {
 	Units     int      `json:"u,omitempty"` // of the queue's rate that the body takes
 	Items     []int64  `json:"i,omitempty"` // numbers of dead letters
 	Planned   *Planned `json:"s,omitempty"`
+	Texts     []string `json:"w,omitempty"`
 	Dump      *Dump    `json:"dump,omitempty"`
 }
 
@@ -46,6 +47,7 @@ const (
 	Answers    = "answers"  // it sends what its execution has given; Err: a failure
 	Accepted   = "accepted" // its answer counts
 	NotWanted  = "not wanted"
+	Kept       = "kept"    // Texts: the events that the topic Op has at the end
 	Settled    = "settled" // nothing lives any more
 	Stuck      = "stuck"   // Value: what still lives
 )

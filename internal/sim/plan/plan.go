@@ -48,6 +48,9 @@ type Node struct {
 	Replaces bool `json:"replaces,omitempty"`
 	// Rate is that of its clocks, all its lives, when no fault sets it. 0: they are right.
 	Rate float64 `json:"rate,omitempty"`
+	// From is when it joins, and Until when it leaves for good. 0: at first, and never.
+	From  time.Duration `json:"from,omitempty"`
+	Until time.Duration `json:"until,omitempty"`
 }
 
 // Queue is a queue that a client makes at first.
@@ -193,6 +196,8 @@ const (
 	PauseAll  = "pause schedule"
 	ResumeAll = "resume schedule"
 	Trigger   = "trigger"
+	Replay    = "replay letter"  // one of the dead letters, to Run; "": to its own run
+	Discard   = "discard letter" // one of them
 )
 
 // Fault is something that goes wrong, from At on, for Lasts.
@@ -203,6 +208,7 @@ type Fault struct {
 	Node   int           `json:"node"`             // its index in Nodes; -1: the client
 	Share  float64       `json:"share,omitempty"`  // of what is hit
 	Calls  int64         `json:"calls,omitempty"`  // how many calls of the outside later
+	Period time.Duration `json:"period,omitempty"` // of a cut that comes and goes: one half of it, then not; 0: it stays
 	Method string        `json:"method,omitempty"` // of the store, which is hit; "": all
 }
 
@@ -216,6 +222,7 @@ const (
 	Mute     = "mute"      // requests arrive, no answer comes back
 	Lose     = "lose"      // a share of requests is lost, the connection breaks
 	Unheard  = "unheard"   // a share of answers is lost, the connection breaks
+	Refuse   = "refuse"    // a share of requests is refused, and not carried out
 	Slow     = "slow"      // messages take long
 	Hints    = "hints"     // hints are lost
 	Jump     = "jump"      // the node's clock of the day is set

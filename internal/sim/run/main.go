@@ -137,7 +137,11 @@ func run(o options) error {
 	}
 	fmt.Printf("%d worlds, %s in them, took %s; %d broke a promise\n", worlds, lasted.Round(time.Second),
 		time.Since(begun).Round(time.Millisecond), len(broken))
-	if missing := sim.Unreached(reached); worlds >= sim.Soaks && len(missing) > 0 {
+	unreached, soaks := sim.Unreached, sim.Soaks
+	if o.file {
+		unreached, soaks = sim.UnreachedOnDisk, sim.SoaksOnDisk
+	}
+	if missing := unreached(reached); worlds >= soaks && len(missing) > 0 {
 		fmt.Printf("never reached: %s\n", strings.Join(missing, "; "))
 		return errBroken
 	}

@@ -197,6 +197,11 @@ func failureOf(err error) (f failure) {
 	return f
 }
 
+// Refusal returns the answer to a request that was not carried out, and may be repeated.
+func Refusal(why string) []byte {
+	return Encode(failureOf(fmt.Errorf("%s: %w", why, store.ErrUnavailable)))
+}
+
 // carried is an error of the other side.
 type carried struct {
 	text  string
@@ -256,6 +261,21 @@ func Released(request, answer []byte) (released []store.Lease) {
 		return nil
 	}
 	return released
+}
+
+// Discarded returns the dead letters that a request to Discard has removed; of an error none.
+func Discarded(request, answer []byte) (removed []store.ItemNo) {
+	var were []bool
+	var nos []store.ItemNo
+	if response(answer, &were) != nil || Decode(request[1:], &nos) != nil {
+		return nil
+	}
+	for i, was := range were {
+		if was {
+			removed = append(removed, nos[i])
+		}
+	}
+	return removed
 }
 
 // Applied returns the commands of a request to Apply, and the answers to them; of an error none.
