@@ -108,7 +108,7 @@ func (d *DeadLetter) Err() error {
 	if err != nil {
 		return err
 	}
-	return &recordedError{d.errors.restore(failure), failure}
+	return d.errors.recorded(failure)
 }
 
 // List returns dead letters, newest first, and the cursor of the next

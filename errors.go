@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/inboxes"
@@ -94,7 +95,8 @@ func (f *Failure) Unwrap() []error {
 // the error types that Config.Errors and this package make of it. errors.As finds it in
 // the errors that RunInfo.Err, Run.Wait, HistoryEntry.Err and DeadLetter.Err return. Not
 // in those that workflow code sees: these are a *Failure, a *StepError, a *RunError or a
-// registered error.
+// registered error. The error of a record is restored, by the codec, when errors.Is or
+// errors.As asks for anything else than the record.
 type FailureRecord struct {
 	Code     string // "error", "panic", "step", …, or a code of Config.Errors
 	Message  string
@@ -132,17 +134,31 @@ func asRecord(f *stored.Failure, target any) bool {
 	return true
 }
 
-// recordedError is an error with the record that it was restored from. It does not embed
-// the error: with an embedded one, go doc lists New and every other constructor apart
-// from its type.
+// recordedError is an error of a record that is restored when errors.Is or errors.As looks
+// behind it: what only shows the record, as the server does, calls neither a codec nor the
+// methods of a registered type.
 type recordedError struct {
-	err    error
-	record *stored.Failure
+	record  *stored.Failure
+	restore func() error
 }
 
-func (e *recordedError) Error() string      { return e.err.Error() }
-func (e *recordedError) Unwrap() error      { return e.err }
+// recorded returns the error of a record, nil for none. It is restored when it is needed.
+func (t *errorTable) recorded(f *stored.Failure) error {
+	if f == nil {
+		return nil
+	}
+	return &recordedError{f, sync.OnceValue(func() error { return t.restore(f) })}
+}
+
+func (e *recordedError) Error() string      { return e.record.Message }
+func (e *recordedError) Unwrap() error      { return e.restore() }
 func (e *recordedError) As(target any) bool { return asRecord(e.record, target) }
+
+// stalledError is the error with which a run has stalled.
+type stalledError struct{ err error }
+
+func (e *stalledError) Error() string   { return ErrStalled.Error() + ": " + e.err.Error() }
+func (e *stalledError) Unwrap() []error { return []error{ErrStalled, e.err} }
 
 // StepError says that a step has failed for good.
 type StepError struct {

@@ -171,7 +171,7 @@ func (e *HistoryEntry) Err() error {
 	default:
 		return nil
 	}
-	return &recordedError{e.errors.restore(failure), failure}
+	return e.errors.recorded(failure)
 }
 
 // readable returns why the value cannot be read, or nil.

@@ -161,7 +161,7 @@ func (e *Engine) runError(run *store.Run) error {
 		if err != nil {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)
 		}
-		out.Err, out.record = e.errors.restore(failure), failure
+		out.Err, out.record = e.errors.recorded(failure), failure
 	case store.Cancelled:
 		out.Err = ErrCancelled
 		end, err := stored.DecodeEnding(run.Output)
@@ -176,7 +176,7 @@ func (e *Engine) runError(run *store.Run) error {
 			return fmt.Errorf("failure of run %q: %w", run.ID, err)
 		}
 		if failure != nil {
-			out.Err, out.record = fmt.Errorf("%w: %w", ErrStalled, e.errors.restore(failure)), failure
+			out.Err, out.record = &stalledError{e.errors.recorded(failure)}, failure
 		}
 	default:
 		return nil

@@ -273,9 +273,9 @@ func (e *Engine) answered(ctx context.Context, runID string, verdict []byte) (Ra
 	case !answered:
 		return RawValue{}, unanswered(ctx, e, runID)
 	case rejected:
-		return RawValue{}, fmt.Errorf("%w: %w", ErrRefused, e.errors.restore(failure))
+		return RawValue{}, fmt.Errorf("%w: %w", ErrRefused, e.errors.recorded(failure))
 	case failure != nil:
-		return RawValue{}, e.errors.restore(failure)
+		return RawValue{}, e.errors.recorded(failure)
 	}
 	return RawValue{value, e.codecs}, nil
 }

@@ -55,6 +55,7 @@ const (
 	CodeSlow            = "slow"
 	CodeNotReady        = "not_ready"
 	CodePointer         = "pointer"
+	CodeFailed          = "failed"
 )
 
 // errorTable has all codes. The first row whose error an error is counts, so what wraps
@@ -104,6 +105,7 @@ var errorTable = []Error{
 	{CodeBusy, http.StatusServiceUnavailable, "the server has as many of these under way as it may", nil},
 	{CodeSlow, http.StatusServiceUnavailable, "the store has not answered the query in time", nil},
 	{CodeNotReady, http.StatusServiceUnavailable, "this process does not do what it is there for; its log says why", nil},
+	{CodeFailed, http.StatusConflict, "the run has failed the update, and says why", nil},
 	{CodePointer, http.StatusUnprocessableEntity, "a pointer of the webhook finds nothing in the body", nil},
 	{CodeInternal, http.StatusInternalServerError, "something else; the server's log has it by request_id", nil},
 }
@@ -112,14 +114,41 @@ var errorTable = []Error{
 func AllErrors() Errors { return Errors{slices.Clone(errorTable)} }
 
 // ErrorOf returns the row of an error. Of one that is in no row it returns that of
-// CodeInternal.
+// CodeFailed if a run has recorded it, and otherwise that of CodeInternal. What a recorded
+// failure wraps does not count: it says nothing of the request, and to look behind it would
+// call the types of the application.
 func ErrorOf(err error) Error {
 	for _, row := range errorTable {
-		if row.err != nil && errors.Is(err, row.err) {
+		if row.err != nil && is(err, row.err) {
 			return row
 		}
 	}
+	if record := (*stet.FailureRecord)(nil); errors.As(err, &record) {
+		return ErrorByCode(CodeFailed)
+	}
 	return ErrorByCode(CodeInternal)
+}
+
+// is is errors.Is that does not look behind recorded failures.
+func is(err, target error) bool {
+	if err == target {
+		return true
+	}
+	if e, ok := err.(interface{ As(target any) bool }); ok {
+		if record := (*stet.FailureRecord)(nil); e.As(&record) {
+			return false
+		}
+	}
+	if e, ok := err.(interface{ Is(target error) bool }); ok && e.Is(target) {
+		return true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return is(e.Unwrap(), target)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return is(err, target) })
+	}
+	return false
 }
 
 // ErrorByCode returns the row of a code; of an unknown one the zero Error.

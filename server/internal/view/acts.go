@@ -257,9 +257,31 @@ func (v *View) Update(ctx context.Context, runID, name, key string, s api.Send) 
 	}
 	raw, err := v.engine.Runs().Update(ctx, runID, name, orNull(s.Value), v.sendOptions(&s, key)...)
 	if err != nil {
-		return nil, err
+		return nil, onlyRecorded(err)
 	}
 	return api.Value(raw.Bytes()), nil
+}
+
+// told is an error of a run as its record has it.
+type told struct {
+	text string
+	is   error
+}
+
+func (e *told) Error() string { return e.text }
+func (e *told) Unwrap() error { return e.is }
+
+// onlyRecorded returns err without what a recorded failure in it wraps: the server calls no
+// type of the application.
+func onlyRecorded(err error) error {
+	record := (*stet.FailureRecord)(nil)
+	if !errors.As(err, &record) {
+		return err
+	}
+	if known := api.ErrorOf(err).Err(); known != nil {
+		return &told{err.Error(), known}
+	}
+	return &told{err.Error(), record}
 }
 
 // Publish publishes an event.
