@@ -65,7 +65,7 @@ type DeadLetter struct {
 	Workflow string         // of the run
 	Status   store.Status   // of the run
 	Sent     time.Time
-	Headers  Headers // of a message or an event
+	Headers  Headers // of a message, an event or the resolution of a promise
 	Size     int     // of the stored value in bytes
 	Reason   string  // why the run has refused it; "": it has not
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // The history of a run is a tree of locations: branches, keys and occurrences are
@@ -129,4 +130,36 @@ func ExampleHistoryEntry_Value() {
 		fmt.Printf("%s is %s\n", entries[0].Location, value[1:])
 	}
 	// Output: look up is 3
+}
+
+// A store has locations in a form of its own, in which they are in order.
+func ExampleLocationOf() {
+	pack := stet.Define("pack", func(ctx stet.Context, item string) (string, error) {
+		return stet.Step(ctx, "pick", func(context.Context) (string, error) { return item, nil })
+	})
+	engine, stop := background(pack)
+	defer stop()
+	ctx := context.Background()
+
+	run, err := pack.Start(ctx, engine, "tea")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := run.Wait(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := run.Info(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	entries, err := engine.Store().History(ctx, store.HistoryQuery{Run: info.Number})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(stet.LocationOf(entries[0].Loc))
+	// Output: pick
 }

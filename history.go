@@ -43,6 +43,9 @@ type HistoryEntry struct {
 	// heartbeat. Zero: none is known, as of a step in a transaction. If the process has died
 	// since, the attempt is made again. A step that waits for its next attempt has a Wake.
 	Executing time.Time
+	// By and Why are of the Act with which a promise was assigned; "": none was given. The HTTP
+	// API gives the identity and its reason.
+	By, Why string
 
 	value   []byte // as it is stored
 	content []byte // the part of it that Decode decodes
@@ -68,9 +71,19 @@ type FailedAttempt struct {
 
 // ReceivedMessage is a message that a receive has consumed.
 type ReceivedMessage struct {
-	Name  string
-	Sent  time.Time
-	Value RawValue
+	Name    string
+	Sent    time.Time
+	Headers Headers // that it was sent with
+	Value   RawValue
+}
+
+// LocationOf returns a location as HistoryEntry has it, of one that a store has: of the Loc
+// of an entry or an item. Of "" it is "".
+func LocationOf(stored string) string {
+	if stored == "" {
+		return ""
+	}
+	return location.Loc(stored).String()
 }
 
 // Decode decodes into v, a pointer, what an operation that is done has given to the code:
@@ -139,7 +152,9 @@ func (e *HistoryEntry) Messages() ([]ReceivedMessage, error) {
 	}
 	messages := make([]ReceivedMessage, len(receipt))
 	for i, m := range receipt {
-		messages[i] = ReceivedMessage{m.Name, m.Sent.Time(), RawValue{m.Value, e.codecs}}
+		messages[i] = ReceivedMessage{m.Name, m.Sent.Time(), nil, RawValue{m.Value, e.codecs}}
+		headers, _ := stored.SplitExpiry(m.Headers)
+		messages[i].Headers, _ = decodeHeaders(headers) // were written by encode
 	}
 	return messages, nil
 }
@@ -221,6 +236,8 @@ func (e *HistoryEntry) unpack() {
 			e.Run = s.Run
 		}
 	case store.KindReceive:
+	case store.KindPromise:
+		e.unpackPromise()
 	case store.KindStep, store.KindUndo, store.KindSagaUndo:
 		e.unpackStep()
 	case store.KindVersion:
@@ -235,6 +252,21 @@ func (e *HistoryEntry) unpack() {
 			e.content = e.value
 		}
 	}
+}
+
+// unpackPromise does so for a promise.
+func (e *HistoryEntry) unpackPromise() {
+	var headers []byte
+	switch e.State {
+	case store.Done:
+		headers, e.content, e.damaged = stored.SplitHeaders(e.value)
+	case store.FailedEntry:
+		if f, err := stored.DecodeFailure(e.value); err == nil { // otherwise Err says so
+			headers = f.Headers
+		}
+	}
+	given, _ := decodeHeaders(headers) // were written by encode
+	e.By, e.Why = given[stored.ByHeader], given[stored.WhyHeader]
 }
 
 // unpackStep does so for a step or a compensation.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet/internal/entity/hooks"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -342,7 +343,7 @@ func (h Hooks) Deliver(ctx context.Context, hook *Hook, d HookDelivery) (again b
 func (h Hooks) deliver(ctx context.Context, hook *Hook, d *HookDelivery) (again bool, err error) {
 	sum := sha256.Sum256([]byte(hook.Name + "\x00" + d.ID))
 	key := "hook-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
-	headers := Headers{"stet.by": "hook:" + hook.Name, HookHeader: hook.Name, HookDeliveryHeader: d.ID}
+	headers := Headers{stored.ByHeader: "hook:" + hook.Name, HookHeader: hook.Name, HookDeliveryHeader: d.ID}
 	if d.Event != "" {
 		headers[HookEventHeader] = d.Event
 	}
@@ -367,7 +368,7 @@ func (h Hooks) deliver(ctx context.Context, hook *Hook, d *HookDelivery) (again 
 		_, again, err := topic.publish(ctx, e, d.Value, []SendOption{SendKey(key), headers})
 		return again, err
 	}
-	err = e.Resolve(ctx, d.Target, d.Value)
+	err = e.Resolve(ctx, d.Target, d.Value, Act{By: "hook:" + hook.Name})
 	if errors.Is(err, ErrAlreadyResolved) {
 		return true, nil
 	}

@@ -83,29 +83,62 @@ func (p *Promise[T]) result(ctx Context, data []byte, err error) (T, error) {
 	return p.value.result(ctx, p.name, data)
 }
 
-// Resolve assigns a value to the promise with the token. Errors:
+// ResolveOption is an option of Engine.Resolve and Engine.Reject: an Act, which says who
+// assigns the promise, and why.
+type ResolveOption interface {
+	applyResolve(o *resolveOptions) error
+}
+
+type resolveOptions struct{ headers []byte }
+
+// applyResolve keeps By and Why with the promise.
+func (a Act) applyResolve(o *resolveOptions) (err error) {
+	if err := a.check(); err != nil {
+		return err
+	}
+	given := Headers{}
+	if a.By != "" {
+		given[stored.ByHeader] = a.By
+	}
+	if a.Why != "" {
+		given[stored.WhyHeader] = a.Why
+	}
+	o.headers, err = given.encode(o.headers)
+	return err
+}
+
+// Resolve assigns a value to the promise with the token. With an Act its By and Why are kept
+// with the promise: see HistoryEntry.By. Errors: ErrInvalid for a bad Act;
 // ErrAlreadyResolved while that is known; ErrTerminal if the run has ended or
 // continued as new, or the promise was made in an iteration that its Loop has
 // pruned; ErrNotFound if the token is of no promise; ErrTooLarge; and
 // those of the store.
-func (e *Engine) Resolve(ctx context.Context, token string, value any) error {
+func (e *Engine) Resolve(ctx context.Context, token string, value any, opts ...ResolveOption) error {
 	data, err := e.encodeValue("promise", value)
 	if err != nil {
 		return err
 	}
-	return e.assign(ctx, token, data, false)
+	return e.assign(ctx, token, data, false, opts)
 }
 
 // Reject assigns a failure to the promise with the token. Errors are those of
 // Resolve; a nil reason is ErrInvalid.
-func (e *Engine) Reject(ctx context.Context, token string, reason error) error {
+func (e *Engine) Reject(ctx context.Context, token string, reason error, opts ...ResolveOption) error {
 	if reason == nil {
 		return fmt.Errorf("reject: expected an error, found nil: %w", ErrInvalid)
 	}
-	return e.assign(ctx, token, stored.EncodeFailure(e.errors.record(reason)), true)
+	return e.assign(ctx, token, stored.EncodeFailure(e.errors.record(reason)), true, opts)
 }
 
-func (e *Engine) assign(ctx context.Context, text string, value []byte, failed bool) error {
+func (e *Engine) assign(
+	ctx context.Context, text string, value []byte, failed bool, opts []ResolveOption,
+) error {
+	var o resolveOptions
+	for _, opt := range opts {
+		if err := opt.applyResolve(&o); err != nil {
+			return fmt.Errorf("assign a promise: %w", err)
+		}
+	}
 	p, err := e.promiseOf(ctx, text)
 	if err != nil {
 		return err
@@ -113,6 +146,7 @@ func (e *Engine) assign(ctx context.Context, text string, value []byte, failed b
 	_, err = e.put(ctx, p.runID, &store.Item{
 		Kind: store.ItemResolution, ID: p.itemID(), Origin: uuid.NewString(),
 		Incarnation: p.incarnation, Generation: p.generation, Loc: string(p.loc), Failed: failed, Value: value,
+		Headers: o.headers,
 	})
 	if errors.Is(err, errDuplicate) {
 		return fmt.Errorf("promise %s of run %q: %w", p.loc, p.runID, ErrAlreadyResolved)

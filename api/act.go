@@ -159,12 +159,16 @@ type Published struct {
 type Resolve struct {
 	Token string          `json:"token"`
 	Value json.RawMessage `json:"value,omitempty"` // default: null
+	// Reason is kept with the promise.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Reject assigns a failure to a promise.
 type Reject struct {
 	Token   string `json:"token"`
 	Message string `json:"message,omitempty"` // default: rejected
+	// Reason is kept with the promise; the code does not see it.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Reason is why somebody asks for something.

@@ -33,6 +33,9 @@ type Entry struct {
 	Tries    []Attempt `json:"attempt_times,omitempty"`
 	Undoable bool      `json:"undoable,omitempty"` // a completed step that carries a compensation
 	Undone   bool      `json:"undone,omitempty"`   // which has succeeded
+	// By and Why say which identity has assigned a promise, and its reason.
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
 }
 
 // Attempt is an attempt of a step, or of a compensation, that has failed.
@@ -44,10 +47,17 @@ type Attempt struct {
 	Message string    `json:"message,omitempty"`
 }
 
+// byHeader and whyHeader are the headers that say who has sent something, and why.
+const (
+	byHeader  = "stet.by"
+	whyHeader = "stet.why"
+)
+
 // Message is a message that a run has received.
 type Message struct {
 	Name  string          `json:"name"`
 	Sent  time.Time       `json:"sent"`
+	By    string          `json:"by,omitempty"` // the identity that has sent it, of its header stet.by
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
@@ -64,7 +74,7 @@ func EntryOf(e *stet.HistoryEntry) *Entry {
 		Location: e.Location, Kind: e.Kind.String(), State: e.State.String(), Number: e.Number, Born: e.Born,
 		Attempts: e.Attempts, Started: e.Started, Ended: e.Ended, Wake: e.Wake, Size: e.Size,
 		Run: e.Run, Topic: e.Topic, Event: e.Event, Undoable: e.Owes, Undone: e.Undone, Since: e.Executing,
-		Tried: e.Tried,
+		Tried: e.Tried, By: e.By, Why: e.Why,
 	}
 	o.Value = Value(e.Value().Bytes())
 	if stet.Unreadable(e.Value().Bytes()) != nil {
@@ -74,7 +84,7 @@ func EntryOf(e *stet.HistoryEntry) *Entry {
 	messages, err := e.Messages()
 	for i := range messages {
 		m := &messages[i]
-		o.Messages = append(o.Messages, Message{m.Name, m.Sent, Value(m.Value.Bytes())})
+		o.Messages = append(o.Messages, Message{m.Name, m.Sent, m.Headers[byHeader], Value(m.Value.Bytes())})
 	}
 	if err == nil {
 		err = e.Err()
@@ -103,8 +113,11 @@ func (o *Entry) Edit(e Editor) {
 	}
 	e.value(&o.Value)
 	for i := range o.Messages {
+		e.text(&o.Messages[i].By)
 		e.value(&o.Messages[i].Value)
 	}
+	e.text(&o.By)
+	e.text(&o.Why)
 	o.Error.Edit(e)
 }
 

@@ -38,7 +38,8 @@ func (h *History) AppendJSON(b []byte) ([]byte, error) {
 
 // appendJSON appends an entry. One with values is left to encoding/json.
 func (o *Entry) appendJSON(b []byte) ([]byte, error) {
-	if o == nil || len(o.Value) > 0 || len(o.Messages) > 0 || o.Error != nil || o.Loop != nil || len(o.Tries) > 0 {
+	if o == nil || len(o.Value) > 0 || len(o.Messages) > 0 || o.Error != nil || o.Loop != nil || len(o.Tries) > 0 ||
+		o.By != "" || o.Why != "" {
 		return appendValue(b, o)
 	}
 	var err error

@@ -21,6 +21,7 @@ type Letter struct {
 	Value    json.RawMessage `json:"value,omitempty"`
 	Error    *Failure        `json:"error,omitempty"`
 	Reason   string          `json:"reason,omitempty"`
+	By       string          `json:"by,omitempty"` // the identity that has sent it, of its header stet.by
 }
 
 // LetterOf returns the form of a dead letter.
@@ -28,7 +29,7 @@ func LetterOf(l *stet.DeadLetter) *Letter {
 	v := &Letter{
 		Number: l.Number, Kind: l.Kind.String(), Name: l.Name, Run: l.RunID, Workflow: l.Workflow, Status: l.Status,
 		Sent: l.Sent, Size: l.Size, Value: Value(l.Value().Bytes()),
-		Reason: l.Reason,
+		Reason: l.Reason, By: l.Headers[byHeader],
 	}
 	if err := l.Err(); err != nil {
 		v.Error = FailureOf(err)
@@ -41,6 +42,7 @@ func (l *Letter) Edit(e Editor) {
 	e.value(&l.Value)
 	l.Error.Edit(e)
 	e.text(&l.Reason)
+	e.text(&l.By)
 }
 
 // Letters is a page of dead letters, newest first.

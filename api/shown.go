@@ -16,21 +16,35 @@ type Item struct {
 	Sent     time.Time `json:"sent"`
 	Size     int       `json:"size"` // of what is stored, in bytes
 	Seen     bool      `json:"seen"` // by the run, which keeps it for later
+	// By and Why say which identity has sent it, and its reason, if it has headers that say so.
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
 	// Value is that of a message or an update, if it is not large.
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
 // ItemOf returns the form of an item.
 func ItemOf(it *store.Item) Item {
-	i := Item{it.Kind.String(), it.Name, it.Loc, it.Sent.Time(), max(len(it.Value), it.Size), it.State == store.Seen, nil}
+	i := Item{
+		Kind: it.Kind.String(), Name: it.Name, Location: stet.LocationOf(it.Loc), Sent: it.Sent.Time(),
+		Size: max(len(it.Value), it.Size), Seen: it.State == store.Seen,
+	}
+	var headers stet.Headers
+	if len(it.Headers) > 0 && json.Unmarshal(it.Headers, &headers) == nil { // otherwise they say nothing
+		i.By, i.Why = headers[byHeader], headers[whyHeader]
+	}
 	if it.Kind == store.ItemMessage || it.Kind == store.ItemUpdate {
 		i.Value = Value(it.Value)
 	}
 	return i
 }
 
-// Edit edits the value.
-func (i *Item) Edit(e Editor) { e.value(&i.Value) }
+// Edit edits the value, and what its headers say.
+func (i *Item) Edit(e Editor) {
+	e.text(&i.By)
+	e.text(&i.Why)
+	e.value(&i.Value)
+}
 
 // Inbox is what a run has not taken yet, in the order of arrival.
 type Inbox struct {

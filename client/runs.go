@@ -221,14 +221,14 @@ func (c *Client) Deletions(ctx context.Context) (*api.Deletions, error) {
 }
 
 // Resolve assigns a value to a promise.
-func (c *Client) Resolve(ctx context.Context, token string, value json.RawMessage) error {
-	_, err := post[api.Done](ctx, c, "promises/resolve", "", nil, api.Resolve{Token: token, Value: value})
+func (c *Client) Resolve(ctx context.Context, r api.Resolve) error {
+	_, err := post[api.Done](ctx, c, "promises/resolve", "", nil, r)
 	return err
 }
 
 // Reject assigns a failure to a promise.
-func (c *Client) Reject(ctx context.Context, token, message string) error {
-	_, err := post[api.Done](ctx, c, "promises/reject", "", nil, api.Reject{Token: token, Message: message})
+func (c *Client) Reject(ctx context.Context, r api.Reject) error {
+	_, err := post[api.Done](ctx, c, "promises/reject", "", nil, r)
 	return err
 }
 

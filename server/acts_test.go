@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -203,6 +204,70 @@ func TestRedact(t *testing.T) {
 		t.Errorf("edited at %v; the output of another workflow is %s", places, w.output("o-1"))
 	}
 	w.refused("admin", "GET", "runs/b-1/export", nil, "forbidden")
+}
+
+// signed makes a promise, has a step, and then awaits the promise.
+var signed = stet.Define("signed", func(ctx stet.Context, _ int) (int, error) {
+	p, err := stet.NewPromise[int](ctx, "answer")
+	if err != nil {
+		return 0, err
+	}
+	if _, err := stet.Step(ctx, "weigh", func(context.Context) (int, error) { return 1, nil }); err != nil {
+		return 0, err
+	}
+	return p.Await(ctx)
+})
+
+// TestAssignmentsNameTheirIdentity: who has resolved or rejected a promise, and why, stands in the
+// inbox, with the entry, and with the entry again after a rewind; those who may not see values do
+// not see it.
+func TestAssignmentsNameTheirIdentity(t *testing.T) { synctest.Test(t, assignmentsNameTheirIdentity) }
+
+func assignmentsNameTheirIdentity(t *testing.T) {
+	w := newWorld(t, true)
+	for verb, body := range map[string]map[string]any{
+		"resolve": {"value": 7, "reason": "she has paid"}, "reject": {"message": "no", "reason": "she has paid"},
+	} {
+		id := "s-" + verb
+		if _, err := signed.Start(t.Context(), w.engine, 0, stet.ID(id)); err != nil {
+			t.Fatal(err)
+		}
+		body["token"] = w.tokenOf(id)
+		w.ask("operator", "POST", "runs/"+id+"/pause", map[string]any{}, http.StatusOK, nil)
+		w.ask("operator", "POST", "promises/"+verb, body, http.StatusOK, nil)
+		var inbox api.Inbox
+		if w.get("operator", "runs/"+id+"/inbox", &inbox); len(inbox.Items) != 1 || inbox.Items[0].By != "olga" ||
+			inbox.Items[0].Why != "she has paid" || inbox.Items[0].Location != "answer" {
+			t.Errorf("%s: the inbox: %+v", verb, inbox)
+		}
+		w.get("viewer", "runs/"+id+"/inbox", &inbox)
+		if len(inbox.Items) != 1 || inbox.Items[0].By != "[redacted, 4 bytes]" || inbox.Items[0].Why != "[redacted, 12 bytes]" {
+			t.Errorf("%s: the inbox of a viewer: %+v", verb, inbox)
+		}
+		w.ask("operator", "POST", "runs/"+id+"/resume", map[string]any{}, http.StatusOK, nil)
+		for _, after := range []string{"at first", "after a rewind"} {
+			if _, err := w.engine.Runs().Wait(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			var history api.History
+			w.get("operator", "runs/"+id+"/history?at=answer", &history)
+			if len(history.Entries) != 1 || history.Entries[0].By != "olga" || history.Entries[0].Why != "she has paid" ||
+				(history.Entries[0].Error != nil) != (verb == "reject") || string(history.Entries[0].Value) != map[string]string{
+				"resolve": "7"}[verb] {
+				t.Errorf("%s: the entry %s: %+v", verb, after, history.Entries[0])
+			}
+			w.get("viewer", "runs/"+id+"/history?at=answer", &history)
+			if len(history.Entries) != 1 || history.Entries[0].By != "[redacted, 4 bytes]" {
+				t.Errorf("%s: the entry of a viewer %s: %+v", verb, after, history.Entries[0])
+			}
+			var run api.Run
+			w.get("operator", "runs/"+id, &run)
+			if verb == "resolve" && string(run.Output) != "7" || verb == "reject" && run.Error.Message != "no" {
+				t.Errorf("%s: the end %s: %+v", verb, after, run)
+			}
+			w.ask("operator", "POST", "runs/"+id+"/rewind", map[string]any{"before": "weigh"}, http.StatusOK, nil)
+		}
+	}
 }
 
 // TestClientCert: a verified certificate says who calls, nothing else does.

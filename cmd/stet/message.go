@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,24 +101,34 @@ func (mc messageCommands) noteOtherName(info *stet.RunInfo, name string) {
 	}
 }
 
+// promiseFlags are the flags that say who assigns a promise, and why.
+func promiseFlags(cmd *cobra.Command, act *stet.Act) *cobra.Command {
+	whoFlag(cmd, &act.By)
+	cmd.Flags().StringVar(&act.Why, "reason", "", "`text` that is kept with the promise")
+	return cmd
+}
+
 func (mc messageCommands) resolveCommand() *cobra.Command {
-	return &cobra.Command{
+	var act stet.Act
+	return promiseFlags(&cobra.Command{
 		Use:   "resolve TOKEN [VALUE]",
 		Short: "assign a value to a promise; VALUE is JSON, - reads it from standard input",
 		Args:  between(1, "TOKEN", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			value, err := mc.jsonArgument(args, 1)
-			if err != nil {
+			if err := cmp.Or(err, checkWho(cmd, act.By)); err != nil {
 				return err
 			}
 			if c, err := mc.client(); c != nil || err != nil {
-				return orBy(err, func() error { return hintToken(c.Resolve(cmd.Context(), args[0], value)) })
+				return orBy(cmp.Or(err, refuseLocal(cmd)), func() error {
+					return hintToken(c.Resolve(cmd.Context(), api.Resolve{Token: args[0], Value: value, Reason: act.Why}))
+				})
 			}
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				return hintToken(e.Resolve(cmd.Context(), args[0], value))
+				return hintToken(e.Resolve(cmd.Context(), args[0], value, act))
 			})
 		},
-	}
+	}, &act)
 }
 
 func (mc messageCommands) promisesCommand() *cobra.Command {
@@ -175,21 +186,27 @@ func (mc messageCommands) printPromises(promises []api.Promise) error {
 
 func (mc messageCommands) rejectCommand() *cobra.Command {
 	var message string
+	var act stet.Act
 	cmd := &cobra.Command{
 		Use:   "reject TOKEN",
 		Short: "assign a failure to a promise",
 		Args:  exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkWho(cmd, act.By); err != nil {
+				return err
+			}
 			if c, err := mc.client(); c != nil || err != nil {
-				return orBy(err, func() error { return hintToken(c.Reject(cmd.Context(), args[0], message)) })
+				return orBy(cmp.Or(err, refuseLocal(cmd)), func() error {
+					return hintToken(c.Reject(cmd.Context(), api.Reject{Token: args[0], Message: message, Reason: act.Why}))
+				})
 			}
 			return mc.with(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
-				return hintToken(e.Reject(cmd.Context(), args[0], errors.New(message)))
+				return hintToken(e.Reject(cmd.Context(), args[0], errors.New(message), act))
 			})
 		},
 	}
 	cmd.Flags().StringVarP(&message, "message", "m", "rejected", "`text` of the error that the workflow gets")
-	return cmd
+	return promiseFlags(cmd, &act)
 }
 
 // hintToken says where tokens come from if there is no such promise.

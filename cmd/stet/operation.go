@@ -64,6 +64,9 @@ func (o *operation) result() string {
 		values := make([]string, len(o.Messages))
 		for i, m := range o.Messages {
 			values[i] = m.Name + " " + string(m.Value)
+			if m.By != "" {
+				values[i] += " by " + m.By
+			}
 		}
 		text = strings.Join(values, ", ")
 	case o.State == store.Open.String() && !o.Wake.IsZero():
@@ -73,6 +76,12 @@ func (o *operation) result() string {
 	}
 	if o.Topic != "" && o.Error == nil {
 		text = strings.TrimSpace("topic " + o.Topic + " " + text)
+	}
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if o.Why != "" {
+		text += " because of: " + o.Why
 	}
 	if o.Run != "" && o.Error == nil {
 		text = strings.TrimSpace("run " + o.Run + " " + text)

@@ -303,6 +303,9 @@ func (it *story) facts(width int) *grid {
 		if isVerb(item.Kind) && item.Name != "" {
 			what = fmt.Sprintf("%s by %s", item.Kind, item.Name)
 		}
+		if item.By != "" {
+			what += " by " + item.By
+		}
 		fact("in its inbox", printable(what)+", sent "+moment(store.TimeOf(item.Sent)))
 	}
 	if held > 1 {

@@ -53,10 +53,21 @@ func (promise) giveBack(r *Revert, e *store.Entry, worthless bool) error {
 	if worthless || !assigned(e) {
 		return nil // its resolution was for a token that nobody awaits
 	}
-	r.Returned = append(r.Returned, store.Item{
+	it := store.Item{
 		Kind: store.ItemResolution, Generation: e.Generation, Loc: e.Loc,
 		Failed: e.State == store.FailedEntry, Sent: e.At, Value: e.Value,
-	})
+	}
+	if it.Failed {
+		if failure, err := stored.DecodeFailure(e.Value); err == nil { // otherwise it is of an older form
+			it.Headers = failure.Headers
+		}
+	} else {
+		var err error
+		if it.Headers, it.Value, err = stored.SplitHeaders(e.Value); err != nil {
+			return damaged(e, err)
+		}
+	}
+	r.Returned = append(r.Returned, it)
 	return nil
 }
 

@@ -18,6 +18,7 @@ type promiseOp struct {
 	journal.Op
 	promises *promises
 	check    Check
+	headers  []byte // of what has assigned it, in this activation
 }
 
 // promises are the promises of a run and what they were assigned.
@@ -111,7 +112,7 @@ func (o *promiseOp) Take() {
 	it := o.promises.resolved[string(o.Loc)]
 	delete(o.promises.resolved, string(o.Loc))
 	o.J.Log.Consume(it.No, nil)
-	o.Value = it.Value
+	o.Value, o.headers = it.Value, it.Headers
 	if it.Failed {
 		failure, err := stored.DecodeFailure(it.Value)
 		if err != nil {
@@ -120,6 +121,29 @@ func (o *promiseOp) Take() {
 		o.Value, o.Failure = nil, failure
 	}
 	o.HandOver()
+}
+
+// Outcome keeps the headers of the assignment with the value, or with the failure.
+func (o *promiseOp) Outcome(e store.Entry) store.Entry {
+	switch {
+	case len(o.headers) == 0:
+	case o.Failure == nil:
+		e.Value = stored.WithHeaders(o.headers, o.Value)
+	default:
+		failure := *o.Failure
+		failure.Headers = o.headers
+		e.Value = stored.EncodeFailure(&failure)
+	}
+	return e
+}
+
+// Recall takes the value without the headers of its assignment.
+func (o *promiseOp) Recall(value []byte) error {
+	_, value, err := stored.SplitHeaders(value)
+	if err != nil {
+		return err
+	}
+	return o.Op.Recall(value)
 }
 
 // deliver takes the assignment of a promise from the inbox. It reports whether it is kept.

@@ -58,6 +58,8 @@ type Failure struct {
 	// attempt that has begun.
 	Began store.Time `cbor:"10,keyasint,omitempty"`
 	Ended store.Time `cbor:"11,keyasint,omitempty"`
+	// Headers are those of the request that has rejected the promise whose failure this is.
+	Headers []byte `cbor:"12,keyasint,omitempty"`
 }
 
 // Error returns the message.

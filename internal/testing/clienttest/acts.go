@@ -111,14 +111,33 @@ func reads(t *testing.T, s site) {
 	if err != nil || len(promises.Promises) != 1 || promises.Promises[0].Token == "" {
 		t.Fatalf("promises: %+v, %v", promises, err)
 	}
-	ok(t, "resolve", c.Resolve(ctx, promises.Promises[0].Token, json.RawMessage(`"bob"`)))
-	if err := c.Reject(ctx, promises.Promises[0].Token, "no"); !errors.Is(err, stet.ErrAlreadyResolved) {
+	token := promises.Promises[0].Token
+	ok(t, "resolve", c.Resolve(ctx, api.Resolve{Token: token, Value: json.RawMessage(`"bob"`), Reason: "he was there"}))
+	if err := c.Reject(ctx, api.Reject{Token: token, Message: "no"}); !errors.Is(err, stet.ErrAlreadyResolved) {
 		t.Errorf("a second answer: %v", err)
 	}
 	ok(t, "send", c.Send(ctx, children.Runs[0].ID, "approved", "", api.Send{Value: json.RawMessage(`"ann"`)}))
 	run, err := c.Wait(ctx, "p-1")
 	if err != nil || string(run.Output) != `"books: 1 kg, signed by bob"` {
 		t.Errorf("the end: %+v, %v", run, err)
+	}
+	// Who has assigned a promise, and who has sent a message, stays with what it became.
+	entry := func(run, location string) api.Entry {
+		history, err := c.History(ctx, run, "", 0)
+		ok(t, "history of "+run, err)
+		for _, e := range history.Entries {
+			if e.Location == location {
+				return *e
+			}
+		}
+		return api.Entry{}
+	}
+	if e := entry("p-1", promises.Promises[0].Location); e.By != "ada" || e.Why != "he was there" ||
+		string(e.Value) != `"bob"` {
+		t.Errorf("the promise: %+v", e)
+	}
+	if e := entry(children.Runs[0].ID, "approved"); len(e.Messages) != 1 || e.Messages[0].By != "ada" {
+		t.Errorf("the message: %+v", e)
 	}
 }
 

@@ -72,7 +72,7 @@ func errorsOfTheEngine(t *testing.T, s site) {
 		"refused":     {acted(client.Retry, "o-1"), stet.ErrRefused},
 		"no queue":    {started(api.Start{Workflow: "order", Queue: &api.QueuePlace{Name: "none"}}), stet.ErrNoQueue},
 		"cancelled":   {acted(client.Cancel, "o-1"), nil},
-		"promise":     {c.Resolve(ctx, "none", nil), stet.ErrNotFound},
+		"promise":     {c.Resolve(ctx, api.Resolve{Token: "none"}), stet.ErrNotFound},
 	} {
 		if !errors.Is(row.err, row.want) {
 			t.Errorf("%s: expected %v, found %v", name, row.want, row.err)

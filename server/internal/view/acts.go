@@ -314,7 +314,7 @@ func (v *View) Resolve(ctx context.Context, r api.Resolve) error {
 	if err := v.maySettle(ctx, r.Token); err != nil {
 		return err
 	}
-	return v.engine.Resolve(ctx, r.Token, orNull(r.Value))
+	return v.engine.Resolve(ctx, r.Token, orNull(r.Value), v.act(r.Reason))
 }
 
 // Reject assigns a failure to a promise of a run within the limit.
@@ -325,7 +325,7 @@ func (v *View) Reject(ctx context.Context, r api.Reject) error {
 	if r.Message == "" {
 		r.Message = "rejected"
 	}
-	return v.engine.Reject(ctx, r.Token, errors.New(r.Message))
+	return v.engine.Reject(ctx, r.Token, errors.New(r.Message), v.act(r.Reason))
 }
 
 // maySettle compares the limit with the run that the token leads to.

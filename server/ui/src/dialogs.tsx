@@ -118,6 +118,7 @@ export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: Wait; o
   const [token, setToken] = useState("");
   const [outcome, setOutcome] = useState<"resolve" | "reject">("resolve");
   const [text, setText] = useState("");
+  const [reason, setReason] = useState("");
   const bad = outcome === "resolve" && text.trim() !== "" && !parses(text);
   useEffect(() => {
     if (may("operate")) {
@@ -126,8 +127,8 @@ export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: Wait; o
     }
   }, [run.id, wait.location]);
   const { error, under, submit } = useDoing(
-    () => outcome === "resolve" ? post("promises/resolve", { token, value: text.trim() ? JSON.parse(text) : null })
-      : post("promises/reject", { token, message: text.trim() || undefined }),
+    () => outcome === "resolve" ? post("promises/resolve", { token, value: text.trim() ? JSON.parse(text) : null, reason: reason.trim() || undefined })
+      : post("promises/reject", { token, message: text.trim() || undefined, reason: reason.trim() || undefined }),
     () => {
       say("promise " + wait.location + " assigned");
       onDone();
@@ -143,6 +144,7 @@ export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: Wait; o
           <label><input type="radio" name="assigned" checked={outcome === "reject"} onChange={() => setOutcome("reject")} />a failure</label>
         </fieldset>
         <Area label={outcome === "resolve" ? "Value, as JSON (empty: null)" : "Text of the failure"} value={text} set={setText} rows={5} problem={bad ? "This is no JSON." : ""} />
+        <Text label="Reason (kept with the promise; may be empty)" value={reason} set={setReason} />
         {!may("operate") && <Text label="Token of the promise" value={token} set={setToken} />}
         {error !== null && <Trouble error={error} />}
         <footer class="buttons end">

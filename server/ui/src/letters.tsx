@@ -17,6 +17,7 @@ interface Letter {
   value?: unknown;
   error?: Failure;
   reason?: string;
+  by?: string;
 }
 
 export function Letters() {
@@ -54,7 +55,7 @@ export function Letters() {
           <li key={l.number} class="card letter">
             {may("operate") && <input type="checkbox" aria-label={`Select ${l.kind} ${l.name ?? ""} to ${l.run}`} checked={chosen.has(l.number)} onChange={() => toggle(l.number)} />}
             <div class="grow">
-              <p><b>{l.kind} {l.name}</b> to <RunLink id={l.run} /> <span class="dim">{l.workflow}</span> <Badge status={l.status} /> <span class="dim">sent <When time={l.sent} /></span></p>
+              <p><b>{l.kind} {l.name}</b> to <RunLink id={l.run} /> <span class="dim">{l.workflow}</span> <Badge status={l.status} /> <span class="dim">sent <When time={l.sent} />{l.by && " by " + l.by}</span></p>
               {l.reason && <p>{l.reason}</p>}{l.error && <FailureView failure={l.error} open={false} />}
               {l.value !== undefined && <details><summary>value</summary><Value value={l.value} name="value" /></details>}
             </div>

@@ -350,10 +350,11 @@ function Operation(p: {
             ["began", <When time={e.started} />], ["ended", e.ended && <When time={e.ended} />],
             ["took", e.started && took(e.started, e.ended)], ["order", e.number], ["run", e.run && <RunLink id={e.run} />],
             ["topic", e.topic && <a href={link(["topics", e.topic])}>{e.topic}</a>], ["event", e.event],
+            ["assigned by", e.by], ["reason", e.why],
             ["iterations", e.loop && e.loop.completed + (e.loop.oldest ? ", kept from ~" + e.loop.oldest + " on" : "")],
             ["compensation", e.undoable && (e.undone ? "has undone it" : "is there, and has not run")], ["stored", e.size ? bytes(e.size) : ""],
           ]} />
-          {e.messages?.map((m, i) => <div key={i}><h3>message {m.name}, sent <When time={m.sent} /></h3><Value value={m.value} name={"message " + m.name} /></div>)}
+          {e.messages?.map((m, i) => <div key={i}><h3>message {m.name}, sent <When time={m.sent} />{m.by && " by " + m.by}</h3><Value value={m.value} name={"message " + m.name} /></div>)}
           {data === undefined && error === undefined ? <Loading /> : data && data.value !== undefined && data.value !== null ? (
             <><h3>{e.state === "open" ? "last heartbeat" : e.kind === "version" ? "version" : "result"}</h3>
               <Value value={data.value} name="result" href={address(path + "/value", { at: p.at })} /></>
@@ -435,6 +436,8 @@ interface Item {
   sent: string;
   seen?: boolean;
   size?: number;
+  by?: string;
+  why?: string;
   value?: unknown;
 }
 
@@ -445,7 +448,7 @@ function Inbox({ id, news }: { id: string; news: Item[] | undefined }) {
   if (!items) return <Loading />;
   if (!items.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
   return <ul class="cards">{items.map((m, i) => (
-    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.seen === false ? ", not yet seen" : ""}{!m.size ? ", without a value" : m.value === undefined ? ", " + bytes(m.size) : ""}</span></p>
+    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.by && " by " + m.by}{m.why && ": " + m.why}{m.seen === false ? ", not yet seen" : ""}{!m.size ? ", without a value" : m.value === undefined ? ", " + bytes(m.size) : ""}</span></p>
       {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
 }
 

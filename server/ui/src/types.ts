@@ -86,7 +86,9 @@ export interface Entry {
   tried?: string;
   size: number;
   value?: unknown;
-  messages?: { name: string; sent: string; value?: unknown }[];
+  messages?: { name: string; sent: string; by?: string; value?: unknown }[];
+  by?: string;
+  why?: string;
   run?: string;
   topic?: string;
   event?: string;

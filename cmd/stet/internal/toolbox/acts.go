@@ -359,9 +359,9 @@ func planResolve(ctx context.Context, c *call, in *resolve) (*plan, error) {
 	}
 	p.do = func(ctx context.Context, _ string) (any, error) {
 		if in.Error != "" {
-			return decided(in.Run, true, c.client.Reject(ctx, token, in.Error))
+			return decided(in.Run, true, c.client.Reject(ctx, api.Reject{Token: token, Message: in.Error, Reason: in.Reason}))
 		}
-		return decided(in.Run, true, c.client.Resolve(ctx, token, in.Value))
+		return decided(in.Run, true, c.client.Resolve(ctx, api.Resolve{Token: token, Value: in.Value, Reason: in.Reason}))
 	}
 	return p, nil
 }
