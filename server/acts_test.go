@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // ended starts an order, approves it and waits for its end.
@@ -241,7 +243,8 @@ func assignmentsNameTheirIdentity(t *testing.T) {
 			t.Errorf("%s: the inbox: %+v", verb, inbox)
 		}
 		w.get("viewer", "runs/"+id+"/inbox", &inbox)
-		if len(inbox.Items) != 1 || inbox.Items[0].By != "[redacted, 4 bytes]" || inbox.Items[0].Why != "[redacted, 12 bytes]" {
+		if len(inbox.Items) != 1 || inbox.Items[0].By != "[redacted, 4 bytes]" ||
+			inbox.Items[0].Why != "[redacted, 12 bytes]" {
 			t.Errorf("%s: the inbox of a viewer: %+v", verb, inbox)
 		}
 		w.ask("operator", "POST", "runs/"+id+"/resume", map[string]any{}, http.StatusOK, nil)
@@ -267,6 +270,72 @@ func assignmentsNameTheirIdentity(t *testing.T) {
 			}
 			w.ask("operator", "POST", "runs/"+id+"/rewind", map[string]any{"before": "weigh"}, http.StatusOK, nil)
 		}
+	}
+}
+
+// TestWhatStandsIsShown: a request that nobody decides in time is answered with 202, and its
+// Location shows what the request is about; so does that of what was created.
+func TestWhatStandsIsShown(t *testing.T) { synctest.Test(t, whatStandsIsShown) }
+
+func whatStandsIsShown(t *testing.T) {
+	s := memory.New()
+	w := newWorldOn(t, s, true)
+	w.started("order", "o-0", "apple")
+	w.started("order", "o-1", "apple")
+	synctest.Wait()
+	for _, id := range []string{"b-1", "b:2"} {
+		w.started("broken", id, "pear")
+		if _, err := w.engine.Runs().Wait(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.ask("operator", "POST", "runs/o-1/pause", map[string]any{}, http.StatusOK, nil)
+	var event api.Published
+	w.ask("operator", "POST", "topics/jobs/events", map[string]any{"value": 1, "mode": "consumed"}, 201, &event)
+	w.deployed("scripted", stet.ScriptCode{Code: "1"})
+	w.stop()
+	w = newWorldOn(t, s, false) // nobody decides
+	for _, row := range []struct {
+		method, path string
+		body         any
+		status       int
+		want         string
+	}{
+		{"POST", "runs/o-0/cancel", nil, 202, "runs/o-0"},
+		{"POST", "runs/o-0/terminate", nil, 202, "runs/o-0"},
+		{"POST", "runs/o-0/pause", nil, 202, "runs/o-0"},
+		{"POST", "runs/o-0/nudge", nil, 202, "runs/o-0"},
+		{"POST", "runs/o-0/updates/pay", nil, 202, "runs/o-0"},
+		{"POST", "runs/o-1/resume", nil, 202, "runs/o-1"},
+		{"POST", "runs/b-1/retry", nil, 202, "runs/b-1"},
+		{"POST", "runs/b:2/retry", nil, 202, "runs/b:2"},
+		{"POST", "runs/b-1/rewind", api.Rewind{Before: "charge"}, 202, "runs/b-1"},
+		{"POST", "runs/b-1/edit", api.Edit{Step: "charge", Result: json.RawMessage("1")}, 202, "runs/b-1"},
+		{"DELETE", "topics/jobs/events/" + api.PathSegment(event.ID), nil, 202, "topics/jobs/events"},
+		{"POST", "scripts/scripted", api.DeployScript{Code: "2"}, 202, "scripts/scripted"},
+		{"POST", "runs", api.Start{Workflow: "order", ID: "o 2"}, 201, "runs/" + api.PathSegment("o 2")},
+		{"POST", "runs/b-1/fork", api.Fork{Before: "charge", ID: "f-1"}, 201, "runs/f-1"},
+	} {
+		path := row.path
+		if row.status == http.StatusAccepted {
+			path += "?wait=1s"
+		}
+		body := row.body
+		if body == nil {
+			body = map[string]any{}
+		}
+		r := w.ask("admin", row.method, path, body, row.status, nil)
+		asked, err := url.Parse("/api/v1/" + row.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows, err := asked.Parse(r.Header.Get("Location"))
+		if err != nil || r.Header.Get("Location") == "" || shows.EscapedPath() != "/api/v1/"+row.want {
+			t.Errorf("%s %s: Location %q is %v (%v), want %s", row.method, row.path, r.Header.Get("Location"), shows, err,
+				row.want)
+			continue
+		}
+		w.get("admin", row.want, nil)
 	}
 }
 

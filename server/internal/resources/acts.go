@@ -38,10 +38,11 @@ func within(wait, usual time.Duration) (time.Duration, error) {
 }
 
 // decided makes a request, and waits until its owner has decided. If nobody does, the
-// request stands: that is 202, with the run's address.
-func decided(ctx context.Context, c *endpoint.Call, in oneRun, wait time.Duration, do func(context.Context) error) (
-	*api.Done, error,
-) {
+// request stands: that is 202, and shows, relative to the request, is the address of what
+// shows what becomes of it.
+func decided(
+	ctx context.Context, c *endpoint.Call, shows string, wait time.Duration, do func(context.Context) error,
+) (*api.Done, error) {
 	wait, err := within(wait, decideWithin)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func decided(ctx context.Context, c *endpoint.Call, in oneRun, wait time.Duratio
 	err = do(ctx)
 	if errors.Is(err, stet.ErrPending) {
 		c.Answered(http.StatusAccepted)
-		c.Writer.Header().Set("Location", "../"+api.PathSegment(in.ID))
+		c.Writer.Header().Set("Location", shows)
 		return &api.Done{Pending: true}, nil
 	}
 	if err != nil {
@@ -60,17 +61,20 @@ func decided(ctx context.Context, c *endpoint.Call, in oneRun, wait time.Duratio
 	return &api.Done{Done: true}, nil
 }
 
+// fromVerb returns the address of the run relative to that of one of its verbs.
+func (r oneRun) fromVerb() string { return "../" + api.PathSegment(r.ID) }
+
 // act makes a request that has no arguments of its own.
 func act(do view.Act) func(context.Context, *endpoint.Call, verb[api.Act]) (*api.Done, error) {
 	return func(ctx context.Context, c *endpoint.Call, in verb[api.Act]) (*api.Done, error) {
-		return decided(ctx, c, in.oneRun, in.Wait, func(ctx context.Context) error {
+		return decided(ctx, c, in.fromVerb(), in.Wait, func(ctx context.Context) error {
 			return c.View.Verb(ctx, in.ID, in.Body, do)
 		})
 	}
 }
 
 func (s *Server) rewind(ctx context.Context, c *endpoint.Call, in verb[api.Rewind]) (*api.Done, error) {
-	return decided(ctx, c, in.oneRun, in.Wait, func(ctx context.Context) error {
+	return decided(ctx, c, in.fromVerb(), in.Wait, func(ctx context.Context) error {
 		return c.View.Verb(ctx, in.ID, in.Body.Act,
 			func(r stet.Runs, ctx context.Context, id string, a stet.Act) (bool, error) {
 				return r.Rewind(ctx, id, in.Body.Before, a)
@@ -82,7 +86,7 @@ func (s *Server) edit(ctx context.Context, c *endpoint.Call, in verb[api.Edit]) 
 	if (in.Body.Result == nil) == (in.Body.Error == nil) {
 		return nil, invalid("expected one of result and error")
 	}
-	return decided(ctx, c, in.oneRun, in.Wait, func(ctx context.Context) error {
+	return decided(ctx, c, in.fromVerb(), in.Wait, func(ctx context.Context) error {
 		return c.View.Verb(ctx, in.ID, in.Body.Act,
 			func(r stet.Runs, ctx context.Context, id string, a stet.Act) (bool, error) {
 				if in.Body.Error != nil {
@@ -112,6 +116,7 @@ func (s *Server) fork(ctx context.Context, c *endpoint.Call, in fork) (*api.Star
 		return nil, err
 	}
 	c.Answered(http.StatusCreated)
+	c.Writer.Header().Set("Location", oneRun{id}.fromVerb())
 	return &api.Started{ID: id}, nil
 }
 
@@ -228,6 +233,7 @@ func (s *Server) update(ctx context.Context, c *endpoint.Call, in update) (*api.
 	answer, err := c.View.Update(ctx, in.ID, in.Name, in.Key, in.Body)
 	if errors.Is(err, stet.ErrPending) {
 		c.Answered(http.StatusAccepted)
+		c.Writer.Header().Set("Location", "../../"+api.PathSegment(in.ID))
 		return &api.Answer{Pending: true}, nil
 	}
 	if err != nil {

@@ -66,7 +66,7 @@ type oneEvent struct {
 }
 
 func (s *Server) removeEvent(ctx context.Context, c *endpoint.Call, in oneEvent) (*api.Done, error) {
-	return decided(ctx, c, oneRun{in.Name}, in.Wait, func(ctx context.Context) error {
+	return decided(ctx, c, "../events", in.Wait, func(ctx context.Context) error {
 		return c.View.RemoveEvent(ctx, in.Name, in.Event, in.Body.Reason)
 	})
 }

@@ -60,7 +60,7 @@ type deployScript struct {
 
 func (s scripts) deploy(ctx context.Context, c *endpoint.Call, in deployScript) (*api.DeployedScript, error) {
 	out := &api.DeployedScript{Name: in.Name}
-	_, err := decided(ctx, c, oneRun{in.Name}, in.Wait, func(ctx context.Context) (err error) {
+	_, err := decided(ctx, c, "./"+api.PathSegment(in.Name), in.Wait, func(ctx context.Context) (err error) {
 		out.Version, err = view.Scripts{View: c.View}.Deploy(ctx, in.Name, &in.Body)
 		return err
 	})
