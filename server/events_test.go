@@ -278,6 +278,84 @@ func TestRetriedRunIsReset(t *testing.T) {
 	}
 }
 
+// renewed has a step, and continues as new until it is sent 0.
+var renewed = stet.Define("renewed", func(ctx stet.Context, sum int) (int, error) {
+	if _, err := stet.Step(ctx, "count", func(context.Context) (int, error) { return sum, nil }); err != nil {
+		return 0, err
+	}
+	n, err := stet.Message[int]("n").Receive(ctx)
+	if err != nil || n == 0 {
+		return sum, err
+	}
+	return 0, stet.ContinueAsNew(sum + n)
+})
+
+// TestVoidEntriesAreReset: a follower whose entries were taken back by a rewind, or ended with an
+// incarnation, gets reset, and then the entries that stand; also one that was away meanwhile.
+func TestVoidEntriesAreReset(t *testing.T) {
+	send := func(w *world, name string, value any) {
+		t.Helper()
+		w.ask("operator", "POST", "runs/r-1/messages/"+name, map[string]any{"value": value}, http.StatusOK, nil)
+	}
+	for _, row := range []struct {
+		what  string
+		begin func(w *world)
+		void  func(w *world)
+		still string // what the last entry is of
+	}{
+		{"rewind", func(w *world) {
+			w.started("order", "r-1", "apple")
+			send(w, "approved", "ann")
+		}, func(w *world) {
+			if _, err := w.engine.Runs().Wait(t.Context(), "r-1"); err != nil {
+				t.Fatal(err)
+			}
+			w.ask("operator", "POST", "runs/r-1/rewind", map[string]any{"before": "charge"}, http.StatusOK, nil)
+		}, `"location":"approved"`},
+		{"continue as new", func(w *world) {
+			if _, err := renewed.Start(t.Context(), w.engine, 1, stet.ID("r-1")); err != nil {
+				t.Fatal(err)
+			}
+		}, func(w *world) { send(w, "n", 1) }, `"location":"count"`},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			w := newWorld(t, true)
+			web := httptest.NewServer(w.handler)
+			defer web.Close()
+			address := web.URL + "/api/v1/events?run=r-1"
+			row.begin(w)
+			isLast := func(e event) bool { return e.name == "entry" && strings.Contains(e.data, row.still) }
+			before := follow(t, address, "operator", "", isLast)
+			reset := false
+			afterwards := func(e event) bool {
+				reset = reset || e.name == "reset"
+				return reset && isLast(e)
+			}
+			live, began := make(chan bool), make(chan bool, 1)
+			go func() {
+				defer close(live)
+				defer close(began)
+				first, void := true, false
+				follow(t, address, "operator", "", func(e event) bool {
+					if first && isLast(e) {
+						first = false
+						began <- true
+					}
+					void = void || e.name == "reset"
+					return void && isLast(e)
+				})
+			}()
+			<-began
+			row.void(w)
+			<-live
+			follow(t, address, "operator", before[len(before)-1].id, afterwards)
+			if !reset {
+				t.Error("one that was away was told of no reset")
+			}
+		})
+	}
+}
+
 // TestReplacedRunIsReset: of a run that a start has put in the place of another, under the same
 // ID, a follower gets everything from the first entry and the first item on.
 func TestReplacedRunIsReset(t *testing.T) {

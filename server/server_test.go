@@ -120,7 +120,8 @@ func newWorldOn(t *testing.T, s store.Store, run bool, change ...func(*server.Op
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
 		Store: s, Logger: quiet(),
-		Workflows: []stet.Definition{asks, scripted, checkout, order, broken, late, resized, shows, signed},
+		Workflows: []stet.Definition{asks, scripted, checkout, order, broken, late, resized, shows, signed, renewed,
+			calls},
 	})
 	if err != nil {
 		t.Fatal(err)

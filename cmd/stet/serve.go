@@ -259,7 +259,7 @@ func localUser() access.Identity {
 	return who
 }
 
-// onlyFrom refuses requests from elsewhere than the networks; none: from nowhere.
+// onlyFrom refuses requests from elsewhere than the networks; without networks it refuses none.
 func onlyFrom(networks []netip.Prefix, h http.Handler) http.Handler {
 	if len(networks) == 0 {
 		return h

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -117,4 +119,29 @@ func status(t *testing.T, ctx context.Context, method, url, token, body string) 
 	}
 	defer answer.Body.Close()
 	return answer.StatusCode
+}
+
+// TestOnlyTheProxyIsServed: with --behind-proxy a request counts by the address of its socket,
+// and by no header.
+func TestOnlyTheProxyIsServed(t *testing.T) {
+	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	for from, want := range map[string]int{
+		"10.1.2.3:99": http.StatusNoContent, "[::ffff:10.1.2.3]:99": http.StatusNoContent, "[fd00::1%eth0]:99": http.StatusNoContent,
+		"11.1.2.3:99": http.StatusForbidden, "127.0.0.1:99": http.StatusForbidden, "[fe80::1]:99": http.StatusForbidden,
+		"10.1.2.3": http.StatusForbidden, "@": http.StatusForbidden, "": http.StatusForbidden,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = from
+		r.Header.Set("X-Forwarded-For", "10.1.2.3")
+		r.Header.Set("Forwarded", "for=10.1.2.3")
+		rec := httptest.NewRecorder()
+		if onlyFrom(networks, served).ServeHTTP(rec, r); rec.Code != want {
+			t.Errorf("from %q: status %d, want %d", from, rec.Code, want)
+		}
+		rec = httptest.NewRecorder()
+		if onlyFrom(nil, served).ServeHTTP(rec, r); rec.Code != http.StatusNoContent {
+			t.Errorf("from %q, without --behind-proxy: status %d", from, rec.Code)
+		}
+	}
 }
