@@ -145,22 +145,28 @@ func TestServerFetchesNothing(t *testing.T) {
 	}
 }
 
-// TestForeignHostIsRefused where a request arrives at a loopback address.
+// TestForeignHostIsRefused where a request arrives at a loopback address, also by a stream.
 func TestForeignHostIsRefused(t *testing.T) {
 	w := newWorld(t, false, func(o *server.Options) { o.Hosts = []string{"ops.example.com"} })
 	for host, ok := range map[string]bool{
 		"localhost": true, "LOCALHOST:8338": true, "127.0.0.1:8338": true, "[::1]:8338": true, "ops.example.com": true,
 		"evil.example.com": false, "localhost.evil.com": false, "": false, "127.0.0.1.evil.com:8338": false, "10.0.0.1": false,
 	} {
-		r := httptest.NewRequest("GET", "/api/v1/info", nil)
-		r.Header.Set("Authorization", "Bearer viewer")
-		r.Host = host
-		at := net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8338})
-		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, at))
-		rec := httptest.NewRecorder()
-		w.handler.ServeHTTP(rec, r)
-		if (rec.Code == http.StatusOK) != ok || !ok && rec.Code != http.StatusMisdirectedRequest {
-			t.Errorf("host %q: status %d", host, rec.Code)
+		for _, path := range []string{"/api/v1/info", "/api/v1/events?nodes=true", "/"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if strings.Contains(path, "events") {
+				cancel() // the stream ends after its first round
+			}
+			at := net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8338})
+			r := httptest.NewRequestWithContext(context.WithValue(ctx, http.LocalAddrContextKey, at), "GET", path, nil)
+			r.Header.Set("Authorization", "Bearer viewer")
+			r.Host = host
+			rec := httptest.NewRecorder()
+			w.handler.ServeHTTP(rec, r)
+			if (rec.Code == http.StatusOK) != ok || !ok && rec.Code != http.StatusMisdirectedRequest {
+				t.Errorf("host %q, %s: status %d", host, path, rec.Code)
+			}
 		}
 	}
 }

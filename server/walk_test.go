@@ -7,9 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/openapi"
@@ -81,8 +86,124 @@ func TestNothingIsServedOutsideOfTheTable(t *testing.T) {
 		}
 	}
 	// What is named like a public endpoint is no public endpoint.
-	for _, path := range []string{"runs/health", "runs/live", "topics/health", "queues/ready", "schedules/login"} {
-		w.refused("", "GET", path, nil, "unauthenticated")
+	for _, e := range server.TableOf(w.handler) {
+		if !strings.Contains(e.Path, "{") || e.Right == access.Public {
+			continue
+		}
+		for _, name := range []string{"health", "live", "ready", "login", "logout", "callback"} {
+			path := regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(e.Path, name)
+			body := any(nil)
+			if e.Method != http.MethodGet {
+				body = "{}"
+			}
+			w.refused("", e.Method, path, body, "unauthenticated")
+		}
+	}
+}
+
+// TestCrossSiteRequestChangesNothing: whatever the row and its method.
+func TestCrossSiteRequestChangesNothing(t *testing.T) {
+	w := newWorld(t, false)
+	for _, e := range server.TableOf(w.handler) {
+		if e.Method == http.MethodGet {
+			continue
+		}
+		for _, site := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example.com"},
+			{"Origin", "null"},
+		} {
+			w.refused("admin", e.Method, fill(e.Path), "{}", "cross_site", site...)
+		}
+	}
+}
+
+// TestExpiredCredentialOpensNothing: a token whose time is over, and the session that was begun
+// with it, at each row.
+func TestExpiredCredentialOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, true)
+		token, err := stet.TokensOf(w.engine).Create(t.Context(), stet.TokenInfo{
+			Name: "ada", Role: "admin", Expires: time.Now().Add(time.Hour),
+		}, stet.Act{By: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.handler, err = server.New(w.engine, server.Options{
+			Access: []access.Authenticator{server.Tokens(w.engine)}, Logger: quiet(), Rate: stet.None,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie := w.ask("", "POST", "login", api.Login{Token: token}, http.StatusOK, nil).Cookies()[0]
+		session := cookie.Name + "=" + cookie.Value
+		w.get(token, "tokens", nil)
+		w.ask("", "GET", "tokens", nil, http.StatusOK, nil, "Cookie", session)
+		time.Sleep(time.Hour + time.Second)
+		for _, e := range server.TableOf(w.handler) {
+			if e.Right == access.Public {
+				continue
+			}
+			body := any(nil)
+			if e.Method != http.MethodGet {
+				body = "{}"
+			}
+			w.refused(token, e.Method, fill(e.Path), body, "unauthenticated")
+			w.refused("", e.Method, fill(e.Path), body, "unauthenticated", "Cookie", session)
+		}
+	})
+}
+
+// TestLimitHoldsAtEveryRow: an administrator with a limit gets at nothing outside of it by any
+// row, and no list names it.
+func TestLimitHoldsAtEveryRow(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("broken", "outside-run", "pear")
+	w.started("order", "o-1", "apple")
+	if _, err := w.engine.Runs().Wait(t.Context(), "outside-run"); err != nil {
+		t.Fatal(err)
+	}
+	w.deployed("outside-script", stet.ScriptCode{Code: "1"})
+	w.hook("outside-hook", api.SetHook{Scheme: "hmac", Start: "broken", Target: "/id"})
+	schedule := api.SetSchedule{Workflow: "broken", EveryMS: 3_600_000}
+	queue := api.SetQueue{Create: true, Limits: api.Limits{Concurrency: 1}}
+	w.ask("admin", "POST", "topics/outside-topic/events", map[string]any{"value": 1, "mode": "consumed"}, 201, nil)
+	w.ask("admin", "PUT", "queues/outside-queue", queue, 200, nil)
+	w.ask("admin", "PUT", "schedules/outside-schedule", schedule, 200, nil)
+	w.ask("admin", "POST", "tokens", api.CreateToken{Name: "outside-token", Role: "viewer"}, 201, nil)
+	bodies := map[string]any{
+		"PUT queues/{name}": queue, "PUT schedules/{name}": schedule,
+		"POST schedules/{name}/backfill": api.Backfill{From: time.Now().Add(-time.Hour), To: time.Now()},
+		"POST scripts/{name}":            api.DeployScript{Code: "2"},
+		"PUT hooks/{name}":               api.SetHook{Scheme: "hmac", Secrets: []string{hookSecret}, Start: "broken", Target: "/id"},
+		"POST runs":                      api.Start{Workflow: "broken", ID: "outside-new"},
+		"POST bulk/preview":              api.BulkRequest{Query: "workflow=broken", Verb: "retry"},
+	}
+	for _, who := range []string{"limited", "named"} {
+		for _, e := range server.TableOf(w.handler) {
+			if e.Right == access.Public || strings.HasPrefix(e.Path, "runs/{id}") || e.Right == access.Work ||
+				e.Path == "events" { // tests of their own
+				continue
+			}
+			kind, _, _ := strings.Cut(e.Path, "/")
+			path := strings.NewReplacer("{name}", "outside-"+strings.TrimSuffix(kind, "s"), "{id}", "outside-token",
+				"{number}", "1", "{event}", "e").Replace(e.Path)
+			body := bodies[e.Method+" "+e.Path]
+			if body == nil && e.Method != http.MethodGet {
+				body = map[string]any{}
+			}
+			r := w.do(who, e.Method, path, body)
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			denied := r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusNotFound
+			switch name := e.Method + " " + e.Path; {
+			case strings.Contains(e.Path, "{") && !denied:
+				t.Errorf("%s as %s: status %d %s", name, who, r.StatusCode, text)
+			case !denied && strings.Contains(string(text), "outside"):
+				t.Errorf("%s as %s names what is outside: %s", name, who, text)
+			}
+		}
 	}
 }
 
