@@ -112,6 +112,9 @@ Exit codes:
 		"`command` that takes the store away and brings it back, as a restart of its server: "+
 			"one of three strikes; may be repeated; default: none")
 	flags.IntVar(&cfg.Live, "live", 40, "`number` of runs that are kept going")
+	flags.BoolVar(&cfg.Defaults, "defaults", false,
+		"the processes have the engine's own times, leases of 10 s among them, in place of short ones; "+
+			"a pause is then longer than that, and the runs that kill their processes take minutes")
 	flags.BoolVar(&cfg.NoPoison, "no-poison", false, "leave out the runs that kill their own processes")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "`number` that makes the workflows and the strikes; default: a random one")
 	flags.StringVar(&cfg.Dir, "logs", "", "existing `folder` without logs, in which they are then kept")

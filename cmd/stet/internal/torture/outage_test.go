@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,33 @@ func TestRedisEndures(t *testing.T) {
 	endures(t, "redis://"+proxy.Addr(), restart(server),
 		torture.Outage{Name: "connections cut", Do: func(context.Context) error { proxy.Cut(); return nil }},
 		torture.Outage{Name: "answer lost", Do: func(context.Context) error { proxy.LoseAnswer(3); return nil }})
+}
+
+// Processes are killed that have the settings which an engine has by default: others go on long before a lease ends.
+func TestDefaultsEndure(t *testing.T) {
+	for name, db := range map[string]func(t *testing.T) string{
+		"SQLite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "torture.db") },
+		"Postgres": func(t *testing.T) string { return servers.NewPostgres(t).DSN() },
+		"Redis":    func(t *testing.T) string { return servers.NewRedis(t, servers.Durable...).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			longer(t, 4*time.Second, func(d time.Duration, last bool) bool {
+				cfg := configOf(t, db(t))
+				cfg.For, cfg.Defaults, cfg.Faults, cfg.NoPoison = d, true, []string{"kill"}, true
+				cfg.Strikes = int(d / time.Second)
+				report := tortured(t, cfg)
+				if !report.OK {
+					t.Errorf("seed %d: there are violations", report.Seed)
+				}
+				enough := report.Counts["runs: succeeded"] > 0 && report.Counts["takeovers"] > 0
+				if !enough && last {
+					t.Errorf("seed %d: nothing was done, or nobody killed", report.Seed)
+				}
+				return enough
+			})
+		})
+	}
 }
 
 // The same in a cluster, whose masters are killed and come back before a replica takes

@@ -23,7 +23,7 @@ func (h *harness) fleet(name string, starts bool, poisonLimit int) *fleet {
 		orders: orders{
 			Name: name, Seed: h.cfg.Seed, Effects: h.effects, Acks: h.acks, PoisonLimit: poisonLimit, Starts: starts,
 			Plants:  h.cfg.Plants,
-			LeaseMS: h.cfg.Lease.Milliseconds(),
+			LeaseMS: h.cfg.Lease.Milliseconds(), Defaults: h.cfg.Defaults,
 		},
 	}
 }

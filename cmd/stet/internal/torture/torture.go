@@ -67,6 +67,9 @@ type Config struct {
 	// Lease is how long the leases of the workers last. Default 1.5 s: short, so that
 	// much happens in a second.
 	Lease time.Duration
+	// Defaults leaves the times of the workers' engines as they are by default, in place of short ones: leases, polls,
+	// the grace of a stop, and how long a suspect is alone and a run stays in memory. Lease is then of no effect.
+	Defaults bool
 	// Log gets the acts of the harness, and its engine's messages. Default: nothing.
 	Log *slog.Logger
 }
@@ -112,7 +115,10 @@ func (cfg *Config) setDefaults() {
 	if cfg.Patience == 0 {
 		cfg.Patience = usualPatience
 	}
-	if cfg.Lease == 0 {
+	switch {
+	case cfg.Defaults:
+		cfg.Lease = usualLease
+	case cfg.Lease == 0:
 		cfg.Lease = leaseTTL
 	}
 	if len(cfg.Faults) == 0 {

@@ -27,6 +27,7 @@ type orders struct {
 	PoisonLimit int    `json:"poison_limit"`
 	Starts      bool   `json:"starts"` // it also starts runs, and sends to them
 	LeaseMS     int64  `json:"lease_ms"`
+	Defaults    bool   `json:"defaults,omitempty"` // times are those of an engine
 	Build       string `json:"build"`
 	Plants      plants `json:"plants,omitempty"`
 }
@@ -47,6 +48,8 @@ const (
 	aloneFor = 500 * time.Millisecond
 	parkFor  = 400 * time.Millisecond
 	sweep    = 700 * time.Millisecond
+
+	usualLease = 10 * time.Second // of an engine by default
 )
 
 // worker is a process that executes the runs of the harness, if it owns the
@@ -116,6 +119,9 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 				ownErr = err
 			}
 		},
+	}
+	if o.Defaults {
+		cfg.LeaseTTL, cfg.Poll, cfg.Grace, cfg.AloneFor, cfg.ParkFor = 0, 0, 0, 0, 0
 	}
 	engine, err := patiently(ctx, func() (*stet.Engine, error) { return stet.New(ctx, cfg) })
 	if err != nil && ctx.Err() != nil && indefinite(err) {
