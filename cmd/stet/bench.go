@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"runtime/pprof"
@@ -42,6 +43,8 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   loop        a loop of --steps iterations of one step: rate, memory, size of the store
   replay      a run of --steps steps, killed and taken up by a new process, -n times
   idle        a process with nothing to do: processor, context switches
+  retention   -n runs of --steps steps are made, and deleted a minute later: rates
+  unusual     throughput on a server that is 1 ms away, alone and beside a run that sets values
   watched     throughput with nobody at the server, with a run and a list open, and with 1,000
               followers: ratios, memory of a follower
   sleepers    -n runs in a long sleep: memory, starts, idle queries
@@ -160,6 +163,15 @@ func (lc trialCommands) benchPlace(cfg *bench.Config) error {
 		cfg.Redis = address
 	default:
 		cfg.Postgres, _, _ = strings.Cut(strings.TrimSpace(address), " ") // of several databases the first
+	}
+	if at, err := url.Parse(lc.db); err == nil && !kind.isFile() && at.Port() != "" && !strings.Contains(at.Host, ",") {
+		cfg.Server = at.Host
+		cfg.OpenVia = func(ctx context.Context, addr string) (store.Store, error) {
+			via := *at
+			via.Host = addr
+			lc.db = via.String()
+			return lc.benchStore()(ctx)
+		}
 	}
 	return nil
 }

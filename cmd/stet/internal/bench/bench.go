@@ -36,6 +36,10 @@ type Config struct {
 	// Redis is the URL of the server of a store in Redis; "" for others. Raw
 	// measures on it.
 	Redis string
+	// Server is the host and port of the store's only server, and OpenVia opens the store by way of another
+	// one. Workload unusual needs them.
+	Server  string
+	OpenVia func(ctx context.Context, addr string) (store.Store, error)
 	// Workload is one of Workloads, or "all".
 	Workload string
 	// Runs, Steps and Concurrency size the workload; 0: its defaults.
@@ -100,6 +104,8 @@ var workloads = map[string]workload{
 	"sleepers":   {measureSleepers, 1, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate
 	"idle":       {measureIdle, 1, 0, 0, 0},
 	"timers":     {measureTimers, 1, 1000, 0, 100},
+	"retention":  {measureRetention, 1, 2000, 10, 100},
+	"unusual":    {measureUnusual, 3, 500, 10, 100},
 }
 
 // Workloads returns the names of the workloads, sorted.
@@ -224,6 +230,12 @@ func (cfg *Config) check(names []string) error {
 	}
 	if (cfg.Workload == "foreign" || cfg.Workload == "failover") && !cfg.shared() {
 		bad("workload %s: expected a store that several processes can use, found %s", cfg.Workload, cfg.DB)
+	}
+	if cfg.Workload == "retention" && !cfg.onDisk() {
+		bad("workload retention: expected a store that is kept, found %s", cfg.DB)
+	}
+	if cfg.Workload == "unusual" && cfg.OpenVia == nil {
+		bad("workload unusual: expected the URL of one server, found %s", cfg.DB)
 	}
 	if cfg.Workload == "nodes" && !cfg.many() {
 		bad("workload nodes: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.DB)

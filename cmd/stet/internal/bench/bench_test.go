@@ -67,6 +67,7 @@ var figuresOf = map[string][]string{
 	"broadcast":  {"started and waiting", "resumed and ended"},
 	"replay":     {"process start to end of run p50", "opening the store to end of run p100"},
 	"idle":       {"store calls"},
+	"retention":  {"made", "deleted"},
 	"failover": {"the only node is killed and started again: longest pause of a run, waiting p100",
 		"the only node is killed and started again: longest pause of a run, executing p100"},
 	"watched": {"alone", "mounted", "open", "followed", "memory of a follower",
@@ -80,8 +81,8 @@ var figuresOf = map[string][]string{
 
 func TestEachWorkload(t *testing.T) {
 	for _, name := range bench.Workloads() {
-		if name == "nodes" {
-			continue // it needs a server; see TestPostgresScripts of the command line
+		if name == "nodes" || name == "unusual" {
+			continue // they need a server; see TestPostgresScripts of the command line
 		}
 		t.Run(name+" on SQLite", func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +91,7 @@ func TestEachWorkload(t *testing.T) {
 				checkReport(t, cfg, name)
 			})
 		})
-		if name == "replay" || name == "foreign" || name == "failover" {
+		if name == "replay" || name == "foreign" || name == "failover" || name == "retention" {
 			continue // in memory it is refused, see below
 		}
 		t.Run(name+" in memory", func(t *testing.T) {
@@ -176,6 +177,8 @@ func TestBadConfigIsRefused(t *testing.T) {
 		"foreign in memory":     func(c *bench.Config) { c.Workload, c.File = "foreign", "" },
 		"nodes on a file":       func(c *bench.Config) { c.Workload = "nodes" },
 		"failover in memory":    func(c *bench.Config) { c.Workload, c.File = "failover", "" },
+		"retention in memory":   func(c *bench.Config) { c.Workload, c.File = "retention", "" },
+		"unusual on a file":     func(c *bench.Config) { c.Workload = "unusual" },
 		"negative values":       func(c *bench.Config) { c.ValueSize = -1 },
 		"negative work":         func(c *bench.Config) { c.Work = -1 },
 		"replay without a file": func(c *bench.Config) { c.Workload, c.File = "replay", "" },

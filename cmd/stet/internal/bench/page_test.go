@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,28 @@ import (
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
+
+// TestAllOnOnePage measures all workloads of a small store, with curves, and finds each on the page.
+func TestAllOnOnePage(t *testing.T) {
+	t.Parallel()
+	db := memory.New()
+	report, err := bench.Run(t.Context(), bench.Config{
+		DB: "memory:", Workload: "all", Runs: 3, Steps: 2, Concurrency: 2, Curves: true,
+		Open: func(context.Context) (store.Store, error) { return db.Join(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := pageOf(t, report)
+	elsewhere := []string{"failover", "foreign", "nodes", "replay", "retention", "unusual"} // of processes, files, servers
+	for _, name := range bench.Workloads() {
+		if there := strings.Contains(page, "<td>"+name+"</td>"); there == slices.Contains(elsewhere, name) {
+			t.Errorf("workload %s is on the page: %t", name, there)
+		}
+	}
+	if n := strings.Count(page, "<svg"); n != len(report.Curves) || n != 2 {
+		t.Errorf("%d drawings of %d curves", n, len(report.Curves))
+	}
+}
 
 // TestPage: the page shows each figure and curve, asks for nothing from elsewhere, and is not changed by names.
 func TestPage(t *testing.T) {
