@@ -36,11 +36,11 @@ func Compile(name, source string, tasks []Task, opts ...stet.DefineOption) (*Wor
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", name, err)
 	}
-	program, err := parse(name, source)
+	code, err := parse(name, source)
 	if err != nil {
 		return nil, err
 	}
-	p := newCompiled(compiled{name: name, tasks: known, code: program}, source)
+	p := newCompiled(compiled{name: name, tasks: known}, code, source)
 	return stet.Define(name, p.run, opts...), nil
 }
 
@@ -67,10 +67,12 @@ type compiled struct {
 	replay  bool   // a task that is not there is never executed
 	trace   *trace // of a replay; nil: none
 
-	used    map[string]bool // words of the code, be they in a comment
+	used    map[string]bool // words of the code, be they in a comment; and "/", if it has expressions
 	prelude *goja.Program   // what is done to the language before; nil: nothing
 	tools   []tool          // that the code names
 	absent  []string        // globals that it names and is not to have
+
+	expressions *expressions
 }
 
 // task returns the task with the name, or nil.
@@ -81,28 +83,35 @@ func (p *compiled) task(name string) func(context.Context, json.RawMessage) (jso
 	return func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errReplayOnly }
 }
 
-func parse(name, source string) (*goja.Program, error) {
+// parsed is what a source is parsed to.
+type parsed struct {
+	program     *goja.Program
+	expressions bool // it has regular expressions
+}
+
+func parse(name, source string) (parsed, error) {
+	var p parsed
 	if len(source) > MaxSource {
-		return nil, fmt.Errorf("script %s: expected at most %d bytes, found %d: %w", name, MaxSource, len(source), ErrSource)
+		return p, fmt.Errorf("script %s: expected at most %d bytes, found %d: %w", name, MaxSource, len(source), ErrSource)
 	}
 	tree, err := syntax(name, source)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	var bad []string
 	eachRegExp(reflect.ValueOf(tree), map[uintptr]bool{}, func(e *ast.RegExpLiteral) {
+		p.expressions = true
 		if err := checkRegExp(e.Pattern, e.Flags); err != nil {
 			bad = append(bad, fmt.Sprintf("%v: %v", tree.File.Position(int(e.Idx0())-1), err))
 		}
 	})
 	if len(bad) > 0 {
-		return nil, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
+		return p, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
 	}
-	code, err := goja.CompileAST(tree, true)
-	if err != nil {
-		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
+	if p.program, err = goja.CompileAST(tree, true); err != nil {
+		return p, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
 	}
-	return code, nil
+	return p, nil
 }
 
 // syntax returns the syntax tree of a script.
@@ -114,15 +123,6 @@ func syntax(name, source string) (*ast.Program, error) {
 		return nil, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
 	}
 	return tree, nil
-}
-
-// checkRegExp refuses what Go's engine does not take: it has no bound of time otherwise.
-func checkRegExp(pattern, flags string) error {
-	_, err := parser.TransformRegExp(pattern, strings.Contains(flags, "s"), strings.Contains(flags, "u"))
-	if err != nil {
-		return fmt.Errorf("expected a regular expression without lookaround and backreferences, found /%s/: %v", pattern, err)
-	}
-	return nil
 }
 
 var regExpType = reflect.TypeFor[*ast.RegExpLiteral]()

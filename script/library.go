@@ -147,8 +147,8 @@ func (l *Library) compile(name, code string, number int) (*Workflow, error) {
 		return nil, err
 	}
 	p := newCompiled(compiled{
-		name: name, tasks: l.tasks, code: program, version: number, replay: l.cfg.Replay,
-	}, code)
+		name: name, tasks: l.tasks, version: number, replay: l.cfg.Replay,
+	}, program, code)
 	return stet.Define(name, p.run, l.cfg.Options...), nil
 }
 

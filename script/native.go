@@ -79,6 +79,11 @@ func (r *run) install() error {
 	if err := r.guardJoin(); err != nil {
 		return err
 	}
+	if r.expresses() {
+		if err := r.installExpressions(); err != nil {
+			return err
+		}
+	}
 	if r.prelude != nil {
 		setUp, err := r.vm.RunProgram(r.prelude)
 		if err != nil {
@@ -110,6 +115,9 @@ func (r *run) native(task *goja.Object) *goja.Object {
 			}
 			return r.vm.ToValue("")
 		}},
+		{"count", func(a args) goja.Value {
+			return r.vm.ToValue(r.count(r.boundTo(a.at(0)), r.textOf(a.at(1))))
+		}},
 		{"scope", func(args) goja.Value { return r.vm.ToValue(r.newScope()) }},
 		{"within", func(a args) goja.Value { return r.within(a.scopeAt(0), a.function(1)) }},
 		{"cancelScope", func(a args) goja.Value { r.cancelScope(a.scopeAt(0)); return nil }},
@@ -127,7 +135,14 @@ func (r *run) native(task *goja.Object) *goja.Object {
 			return nil
 		}},
 	} {
-		if f.name == "regexp" && !r.used["RegExp"] || f.name != "regexp" && !r.combines() {
+		needed := r.combines()
+		switch f.name {
+		case "regexp":
+			needed = r.used["RegExp"]
+		case "count":
+			needed = r.expresses()
+		}
+		if !needed {
 			continue
 		}
 		if err := n.Set(f.name, func(c goja.FunctionCall) goja.Value { return f.call(args(c)) }); err != nil {
@@ -139,6 +154,12 @@ func (r *run) native(task *goja.Object) *goja.Object {
 
 // combines reports whether the prelude has all, any and race.
 func (r *run) combines() bool { return r.used["all"] || r.used["any"] || r.used["race"] }
+
+// expresses reports whether the script may have regular expressions: its own, or those that the
+// language makes of texts.
+func (r *run) expresses() bool {
+	return r.used["/"] || r.used["RegExp"] || r.used["match"] || r.used["matchAll"] || r.used["search"]
+}
 
 // args are the arguments of a call.
 type args goja.FunctionCall

@@ -33,8 +33,8 @@ func (l *Library) Places(ctx context.Context, e *stet.Engine, runID string) ([]s
 		return nil, err
 	}
 	t := &trace{source: code.Code, calls: map[string]int{}}
-	p := newCompiled(compiled{name: info.Workflow, tasks: l.tasks, code: program, version: number, replay: true, trace: t},
-		code.Code)
+	p := newCompiled(compiled{name: info.Workflow, tasks: l.tasks, version: number, replay: true, trace: t},
+		program, code.Code)
 	_, err = e.Check(ctx, stet.CheckQuery{
 		Filter: store.Filter{IDs: []string{runID}}, Sample: stet.None, Definition: stet.Define(info.Workflow, p.run),
 	})

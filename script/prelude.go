@@ -30,8 +30,11 @@ var absent = []string{"eval", "Function", "Proxy", "Intl", "BigInt", "ArrayBuffe
 	"Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array", "WeakRef", "FinalizationRegistry"}
 
 // newCompiled adds to a compiled script what it finds beside the language.
-func newCompiled(c compiled, source string) *compiled {
-	c.used = map[string]bool{}
+func newCompiled(c compiled, code parsed, source string) *compiled {
+	c.code, c.expressions, c.used = code.program, &expressions{}, map[string]bool{}
+	if code.expressions {
+		c.used["/"] = true
+	}
 	for _, name := range word.FindAllString(written(source), -1) {
 		c.used[name] = true
 	}

@@ -50,12 +50,10 @@
   }
   //.
   //@ count
-  const indexOf = S.indexOf, match = S.match;
+  const indexOf = S.indexOf;
   const count = (s, what, all) => { // of what is replaced or split at
     if (what instanceof RegExp) {
-      if (!what.global && !all) return 1;
-      const found = apply(match, s, [new RegExp(what.source, "g" + what.flags.replace("g", "").replace("y", ""))]);
-      return found === null ? 0 : found.length;
+      return !what.global && !all ? 1 : native.count(what, s);
     }
     what = Str(what);
     if (!all) return 1;

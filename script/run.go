@@ -35,7 +35,8 @@ type run struct {
 	cancelled bool
 	stopped   *stopped // of this stretch
 	parseJSON goja.Callable
-	joining   int          // nested joins
+	joining   int // nested joins
+	bound     map[*goja.Object]*bound
 	errorKey  *goja.Symbol // of what an operation has failed with
 }
 

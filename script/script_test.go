@@ -181,6 +181,14 @@ var cases = []struct {
 	{name: "S13 regular expressions", want: `[true,"SyntaxError"]`, source: `export default async () => {
 		let e; try { new RegExp("(a)\\1") } catch (x) { e = x.name }
 		return [/^a+$/.test("aaa"), e] }`},
+	{name: "S13 expressions of texts", want: `["SyntaxError","SyntaxError","SyntaxError",["b"],["b","b"],1,["a","c"]]`,
+		source: `export default async () => [
+			...[() => "abc".match("(?=a)"), () => "abc".matchAll("(?=a)").next(), () => "abc".search("(b)\\1")]
+				.map(f => { try { return f() } catch (e) { return e.name } }),
+			[..."abc".match("b")], [..."abcb".matchAll("b")].map(m => m[0]), "abc".search("b"), "abc".split(/b/)]`},
+	{name: "S13 what is no text becomes one", want: `[true,null,["a","b"],-1,["1",1]]`, source: `export default async () => {
+		const m = /1/.exec(21);
+		return [/2/.test(12), /a/.exec(), "a2b".split(/2/), "abc".search(1), [m[0], m.index]] }`},
 	{name: "limits of natives", want: `["RangeError","RangeError","RangeError","RangeError","RangeError"]`,
 		source: `export default async () => [
 			() => "x".repeat(2 ** 30), () => new Array(1e8), () => "x".padStart(2 ** 30),

@@ -16,7 +16,8 @@ const untilStopped = 20 * time.Millisecond
 // a stretch that waits for promises notes where it does, once it is to be stopped.
 type stopped struct {
 	late  atomic.Bool
-	place string // written and read by the goroutine of the stretch
+	cut   atomic.Bool // the interpreter is interrupted
+	place string      // written and read by the goroutine of the stretch
 }
 
 // stop interrupts a stretch when it has had the time to note its place, unless it ends before.
@@ -26,6 +27,7 @@ func (s *stopped) stop(vm *goja.Runtime, why string, ended <-chan struct{}) {
 	case <-ended:
 	case <-time.After(untilStopped):
 		vm.Interrupt(why)
+		s.cut.Store(true)
 	}
 }
 
