@@ -5,6 +5,7 @@ package clients_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,7 +54,17 @@ def job(task):
         raise Failed("not yet", code="early", retry_after=0.01)
     if task.input % 10 == 7 and task.attempt == 1:
         raise ValueError("seven")
-    if task.input == -1:
+    if task.input == -2 and task.attempt == 1:
+        return {"no": "JSON", "set": {1}}
+    if task.input == -3:
+        raise Failed("no", code=7, retryable=False)
+    if task.input == -4:
+        try:
+            task.heartbeat({"set": {1}})
+        except TypeError:
+            say("no detail")
+        task.heartbeat("x" * (3 << 20))
+    if task.input in (-1, -4):
         say("waiting")
         task.cancelled.wait()
         say("was cancelled")
@@ -76,7 +87,13 @@ async function job(task) {
   }
   if (task.input % 10 === 3 && task.attempt === 1) throw new Failed("not yet", { code: "early", retryAfterMs: 10 });
   if (task.input % 10 === 7 && task.attempt === 1) throw new Error("seven");
-  if (task.input === -1) {
+  if (task.input === -2 && task.attempt === 1) return { n: 1n };
+  if (task.input === -3) throw Object.assign(new Error("no"), { code: 7, retryable: false });
+  if (task.input === -4) {
+    try { task.heartbeat({ n: 1n }); } catch (e) { console.log("no detail"); }
+    task.heartbeat("x".repeat(3 << 20));
+  }
+  if (task.input === -1 || task.input === -4) {
     console.log("waiting");
     await new Promise((done) => task.signal.addEventListener("abort", done));
     console.log("was cancelled");
@@ -97,10 +114,33 @@ var flow = stet.Define("flow", func(ctx stet.Context, n int) (int, error) {
 type lossy struct {
 	handler atomic.Pointer[http.Handler]
 	lost    atomic.Int64
+	refused atomic.Bool // a heartbeat
+	renewed atomic.Bool // by a heartbeat, after one was refused
 }
+
+// answer notes what heartbeats are answered with.
+type answer struct {
+	http.ResponseWriter
+	l *lossy
+}
+
+func (a answer) WriteHeader(status int) {
+	switch {
+	case status == http.StatusRequestEntityTooLarge:
+		a.l.refused.Store(true)
+	case status == http.StatusOK && a.l.refused.Load():
+		a.l.renewed.Store(true)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler := l.handler.Load()
+	if strings.HasSuffix(r.URL.Path, "/heartbeat") {
+		w = answer{w, l}
+	}
 	switch n := rand.IntN(100); {
 	case handler == nil: // no node is there
 		http.Error(w, "no node", http.StatusBadGateway)
@@ -402,6 +442,42 @@ func workersSurvive(t *testing.T, dir, program, main string) {
 		t.Fatal(err)
 	}
 	out.until(t, ctx, "the cancel", out.has("was cancelled"))
+	refuses(t, ctx, engine, out, l)
+}
+
+// refuses gives the workers tasks whose bodies have what is no JSON, or is too large: that is an error of the
+// body, and leases are renewed all the same.
+func refuses(t *testing.T, ctx context.Context, e *stet.Engine, out *output, l *lossy) {
+	t.Helper()
+	do := func(n int) (int, error) {
+		r, err := flow.Start(ctx, e, n)
+		if err != nil {
+			return 0, err
+		}
+		return r.Wait(ctx)
+	}
+	if got, err := do(-2); err != nil || got != -4 {
+		t.Errorf("a result that is no JSON: expected that of the second attempt, found %d, %v", got, err)
+	}
+	var failure *stet.Failure
+	if _, err := do(-3); !errors.As(err, &failure) || failure.Code != "7" {
+		t.Errorf("a code that is a number: expected 7, found %v", err)
+	}
+	r, err := flow.Start(ctx, e, -4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.until(t, ctx, "the refused detail", out.has("no detail"))
+	for !l.renewed.Load() {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("no lease was renewed after a detail that is too large; was one refused: %v", l.refused.Load())
+		}
+	}
+	if _, err := r.Cancel(ctx, stet.Act{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 var said = stet.Stream[[]any]("said")

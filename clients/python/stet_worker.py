@@ -9,7 +9,7 @@ class Failed(Exception):
     """Says more of a failure: its code, whether another attempt may follow, and the least delay before it."""
     def __init__(self, message, code="error", retryable=True, retry_after=0):
         super().__init__(message)
-        self.fields = {"code": code, "retryable": retryable, "retry_after_ms": int(retry_after * 1000)}
+        self.fields = {"code": str(code), "retryable": retryable, "retry_after_ms": int(retry_after * 1000)}
 class Refused(Exception): """The server has refused a request, and will again."""
 class Task:
     def __init__(self, fields, call):
@@ -20,12 +20,12 @@ class Task:
 
     def heartbeat(self, detail):
         """Notes where the work stands, for whoever has to do it again. Leases are renewed without it."""
-        self._beat = {"lease": self.lease, "detail": detail}
+        self._beat = {"lease": self.lease, "detail": json.loads(json.dumps(detail, allow_nan=False))}
 
     def append(self, stream, value, **keep):
         """Adds an item to a stream of the run, within 0.1 s. Waits while others are on their way."""
         with self._lock:
-            self._size += len(json.dumps(value)) + 66
+            self._size += len(json.dumps(value, allow_nan=False)) + 66
             self._items.append({"stream": stream, "value": value, **keep})
             if self._size > 1 << 16:         # the server takes 1000 items at most
                 self.flush()
@@ -68,12 +68,10 @@ class Worker:
                 self._call("release", {"leases": list(self.tasks)})
     def _execute(self, task):
         try:
-            try:
-                verb, body = "complete", {"result": self.functions[task.name](task)}
-            finally:
-                task.flush()
-            json.dumps(body)
-        except Exception as e:
+            try: verb, body = "complete", {"result": self.functions[task.name](task)}
+            finally: task.flush()
+            json.dumps(body, allow_nan=False)
+        except BaseException as e:           # an exit, too: a lease without a body would be renewed for ever
             error = {"message": f"{type(e).__name__}: {e}", "stack": traceback.format_exc()}
             verb, body = "fail", {"error": {"message": str(e), **e.fields} if isinstance(e, Failed) else error}
         try:
@@ -85,9 +83,13 @@ class Worker:
             self.changed.notify_all()
     def _beat(self):
         while not time.sleep(self.length / 3000):
-            if leases := [task._beat for task in list(self.tasks.values())]:
-                got = self._call("heartbeat", {"leases": leases, "lease_ms": self.length})
-                self._cancel(s["lease"] for s in got["leases"] if s["state"] != "held")
+            beats = [task._beat for task in list(self.tasks.values())]
+            for leases in (beats, [{"lease": b["lease"]} for b in beats]) if beats else ():
+                try:                         # if a detail is refused, it is too large, they are renewed without
+                    got = self._call("heartbeat", {"leases": leases, "lease_ms": self.length})
+                    self._cancel(s["lease"] for s in got["leases"] if s["state"] != "held")
+                    break
+                except Exception as e: print(f"stet: heartbeat: {e}", flush=True)
 
     def _cancel(self, leases):
         for task in filter(None, map(self.tasks.get, leases)):
@@ -102,9 +104,7 @@ class Worker:
             try:
                 return json.load(urllib.request.urlopen(request, timeout=self.wait / 1000 + 30))
             except urllib.error.HTTPError as e:
-                if e.code != 429 and e.code < 500:
-                    raise Refused(f"{e.code} {e.read(500).decode(errors='replace')}") from None
-            except (OSError, http.client.HTTPException, ValueError):
-                pass                         # lost: the server answers a repeat as it has answered before
+                if e.code != 429 and e.code < 500: raise Refused(f"{e.code} {e.read(500).decode(errors='replace')}") from None
+            except (OSError, http.client.HTTPException, ValueError): pass  # lost: a repeat has the answer that was given before
             time.sleep(pause * random.uniform(0.5, 1))
             pause = min(pause * 2, 5)

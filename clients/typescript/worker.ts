@@ -53,9 +53,7 @@ export class Worker {
       }
       await Promise.race([sleep(graceMs), Promise.all(ended())]);
       if (this.held.size > 0) await this.call("release", { leases: [...this.held.keys()] });
-    } finally {
-      clearInterval(beats);
-    }
+    } finally { clearInterval(beats); }
   }
 
   private begin(fields: Fields) {
@@ -64,7 +62,8 @@ export class Worker {
     const flush = () => sent = sent.then(async () => {
       for (size = 0; items.length > 0;) await this.call("append", { lease, number: ++number, items: items.splice(0, 1000) });
     });
-    const task: Task = { ...fields, signal: held.abort.signal, heartbeat: (detail) => { held.noted = detail; },
+    const task: Task = { ...fields, signal: held.abort.signal,
+      heartbeat: (detail) => { held.noted = JSON.parse(JSON.stringify(detail) ?? "null"); },
       append: async (stream, value, keep) => {
         size += (JSON.stringify(value) ?? "").length;
         if (items.push({ stream, value, keep }) === 1) setTimeout(() => flush().catch(() => held.abort.abort()), 100);
@@ -75,35 +74,36 @@ export class Worker {
       .then(() => { this.held.delete(lease); });
   }
 
-  private async execute(task: Task, flush: () => Promise<void>) {
-    let result: unknown;
+  private async execute(task: Task, flush: () => Promise<void>, result?: unknown) {
     try {
       try { result = (await this.functions[task.name](task)) ?? null; } finally { await flush(); }
+      JSON.stringify(result); // what is no JSON is a failed attempt
     } catch (e: any) {
-      const error = { message: String(e?.message ?? e), code: e?.code ?? "error", stack: e?.stack ?? "",
-        retryable: e?.retryable ?? true, retry_after_ms: e?.retryAfterMs ?? 0 };
+      const error = { message: String(e?.message ?? e), code: String(e?.code ?? "error"), stack: String(e?.stack ?? ""),
+        retryable: e?.retryable !== false, retry_after_ms: Number(e?.retryAfterMs) || 0 };
       return this.call("fail", { lease: task.lease, error });
     }
     await this.call("complete", { lease: task.lease, result });
   }
   private async beat() {
-    const leases = [...this.held].map(([lease, h]) => ({ lease, detail: h.noted })); // undefined is left out
-    const got = leases.length > 0 && await this.call("heartbeat", { leases, lease_ms: this.leaseMs });
+    const beats = [...this.held].map(([lease, h]) => ({ lease, detail: h.noted })); // undefined is left out
+    const renew = (leases: object[]) => this.call("heartbeat", { leases, lease_ms: this.leaseMs });
+    // If a detail is refused, it is too large, they are renewed without.
+    const got = beats.length > 0 && await renew(beats).catch(() => renew(beats.map(({ lease }) => ({ lease }))));
     for (const s of got?.leases ?? []) if (s.state !== "held") this.held.get(s.lease)?.abort.abort();
   }
 
   /** Repeats after 429, 5xx and a broken connection, and after nothing else. */
   private async call(verb: string, body: object, giveUp = false): Promise<any> {
     const headers = { "Content-Type": "application/json", Authorization: "Bearer " + this.token };
+    const text = JSON.stringify(body);
     for (let pause = 100; !(giveUp && this.stopped); pause = Math.min(pause * 2, 5000)) {
       try {
-        const answer = await fetch(this.base + verb, { method: "POST", headers, body: JSON.stringify(body) });
-        const text = await answer.text();
-        if (answer.ok) return JSON.parse(text);
-        if (answer.status !== 429 && answer.status < 500) throw new Refused(`${answer.status} ${text.slice(0, 500)}`);
-      } catch (e) {
-        if (e instanceof Refused) throw e; // otherwise lost: a repeat has the answer that was given before
-      }
+        const answer = await fetch(this.base + verb, { method: "POST", headers, body: text });
+        const got = await answer.text();
+        if (answer.ok) return JSON.parse(got);
+        if (answer.status !== 429 && answer.status < 500) throw new Refused(`${answer.status} ${got.slice(0, 500)}`);
+      } catch (e) { if (e instanceof Refused) throw e; } // otherwise lost: a repeat has the answer that was given before
       await sleep(pause * (0.5 + Math.random() / 2));
     }
   }
