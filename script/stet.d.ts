@@ -11,7 +11,7 @@ interface TaskOptions {
   /** The queue of which each attempt holds a permit, and the priority there. */
   queue?: string;
   priority?: number;
-  /** The task that undoes it, with its result. */
+  /** The Go function of the program that undoes it, with its result. Workers have none: see Run.cleanup. */
   undo?: string;
 }
 
