@@ -250,6 +250,7 @@ func TestRefusedSources(t *testing.T) {
 		"function workflow() { return /(?<=a)b/ }":        "case.js:1:",
 		`function workflow() { return [{ a: /(a)\1/ }] }`: "backreferences",
 		`function workflow() { return /^(x+){1,2000}$/ }`: "repeats above 1,000",
+		"function workflow() { return import('x') }":      "1:30",
 		"//" + strings.Repeat("x", script.MaxSource):      "at most",
 	} {
 		_, err := script.Compile("case", source, tasks)

@@ -201,6 +201,16 @@ func TestCollect(t *testing.T) {
 		if n := deploy(ctx, t, e, "s", "return 5"); n != 5 {
 			t.Errorf("a number was given twice: %d", n)
 		}
+		time.Sleep(time.Hour)
+		if gone, err := scripts.Collect(ctx, "s", stet.Act{}); fmt.Sprint(gone) != "[4]" || err != nil {
+			t.Errorf("a run that has ended keeps 2: expected 4 to be deleted, found %v, %v", gone, err)
+		}
+		if _, err := e.Runs().Delete(ctx, "two", stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		if gone, err := scripts.Collect(ctx, "s", stet.Act{}); fmt.Sprint(gone) != "[2]" || err != nil {
+			t.Errorf("without the run: expected 2 to be deleted, found %v, %v", gone, err)
+		}
 	})
 }
 

@@ -197,6 +197,8 @@ var cases = []struct {
 		].map(f => { try { f() } catch (e) { return e.name } })`},
 	{name: "limit of frames", fails: "nested calls", source: `export default async () => {
 		const f = () => 1 + f(); try { f() } catch (e) { return "caught" } }`},
+	{name: "limit of frames has its place", fails: "case.ts:2", source: "export default async () => {\n" +
+		"const f = () => 1 + f(); try { f() } catch (e) { return 'caught' } }"},
 	{name: "undo after a failure", fails: "a: refused", source: `export default async () => {
 		await Task.run("echo", 1, { undo: "nothing" }); await Task.run("refuse", "a", { attempts: 1 }) }`},
 	{name: "a loop with try and finally", want: `[0,1,2,"end"]`, source: `export default async () => {
