@@ -315,18 +315,3 @@ export default async function (order: Line) {
 		t.Errorf("a wrong source: %v", err)
 	}
 }
-
-// FuzzCompile: no source ends the process.
-func FuzzCompile(f *testing.F) {
-	for _, c := range cases {
-		f.Add(c.source)
-	}
-	f.Fuzz(func(t *testing.T, source string) {
-		if _, err := script.Compile("case", source, tasks); err != nil && !errors.Is(err, script.ErrSource) {
-			t.Error(err)
-		}
-		if _, err := script.Undefined("case", source); err != nil && !errors.Is(err, script.ErrSource) {
-			t.Error(err)
-		}
-	})
-}

@@ -18,8 +18,10 @@ import (
 // it judges. A second counts when the process has had the processor for one: a machine that is
 // busy with others stalls no run.
 
+// maxCode is how long code between two waits may execute, of the processor's time. Tests shorten it.
+var maxCode = time.Second
+
 const (
-	maxCode    = time.Second      // of code between two waits, of the processor's time
 	maxStarved = 10 * time.Second // of the clock
 	maxGrowth  = 128 << 20        // of the heap meanwhile, in bytes
 	notAlone   = 2                // times this, though others execute, too

@@ -18,12 +18,7 @@ import (
 var errRefused = errors.New("refused")
 
 // tasks are what the scripts of the tests call.
-var tasks = []script.Task{
-	script.Func("echo", func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }),
-	script.Func("add", func(_ context.Context, in []int) (int, error) { return in[0] + in[1], nil }),
-	script.Func("refuse", func(_ context.Context, in string) (string, error) {
-		return "", fmt.Errorf("%s: %w", in, errRefused)
-	}),
+var tasks = append([]script.Task{
 	script.Func("slow", func(ctx context.Context, seconds int) (int, error) {
 		select {
 		case <-time.After(time.Duration(seconds) * time.Second):
@@ -31,6 +26,15 @@ var tasks = []script.Task{
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
+	}),
+}, quickTasks...)
+
+// quickTasks are those that take no time.
+var quickTasks = []script.Task{
+	script.Func("echo", func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }),
+	script.Func("add", func(_ context.Context, in []int) (int, error) { return in[0] + in[1], nil }),
+	script.Func("refuse", func(_ context.Context, in string) (string, error) {
+		return "", fmt.Errorf("%s: %w", in, errRefused)
 	}),
 	script.Func("nothing", func(context.Context, json.RawMessage) (any, error) { return nil, nil }),
 }
