@@ -19,7 +19,7 @@ CROSS   := linux/arm64 darwin/arm64 windows/amd64
 # need never raises a version for stet; -n builds one and prints where it is.
 TOOL    := GOWORK=off go tool -modfile=tools/go.mod -n
 
-# The compiler that checks the dashboard's types. What is built needs none.
+# The compiler that checks types. What is built needs none.
 TYPESCRIPT := 5.9.3
 
 .DEFAULT_GOAL := help
@@ -77,9 +77,11 @@ ui: ## bundle the dashboard's sources, server/ui/src, into server/ui/dist
 	GOWORK=off go -C tools run ./ui
 
 .PHONY: types
-types: ## check the types of the dashboard's sources, where there is npm: it brings the compiler
+types: ## check the types of the dashboard, of scripts and of the worker in TypeScript, where there is npm: it brings the compiler
 	@if command -v npx >/dev/null; then \
-		npx --yes --package typescript@$(TYPESCRIPT) tsc -p server/ui; \
+		for of in server/ui script/testdata/types clients/testdata/types; do \
+			npx --yes --package typescript@$(TYPESCRIPT) tsc -p $$of || exit 1; \
+		done; \
 	elif [ "$$STET_TEST_STRICT" = 1 ]; then \
 		echo "types: expected npx, as STET_TEST_STRICT=1 says; found none: install npm"; exit 1; \
 	else \

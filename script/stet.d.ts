@@ -1,4 +1,7 @@
-// What a script of stet has beside the language. stet script init writes this file.
+/// <reference no-default-lib="true" />
+/// <reference lib="es2022" />
+// What a script of stet has beside the language: the first lines leave out what a browser has, whose Event and console are
+// others. stet script init writes this file.
 
 /** Options of a step. */
 interface TaskOptions {
