@@ -193,6 +193,8 @@ var cases = []struct {
 	{name: "S13 what is no text becomes one", want: `[true,null,["a","b"],-1,["1",1]]`, source: `export default async () => {
 		const m = /1/.exec(21);
 		return [/2/.test(12), /a/.exec(), "a2b".split(/2/), "abc".search(1), [m[0], m.index]] }`},
+	{name: "what is joined becomes text", want: `["1,2.5,true,,a","102","1,2,3","x-y"]`, source: `export default async () =>
+		[[1, 2.5, true, null, "a"].join(), [1, 2].join(0), String([1, [2, 3]]), ["x", "y"].join("-")]`},
 	{name: "limits of natives", want: `["RangeError","RangeError","RangeError","RangeError","RangeError"]`,
 		source: `export default async () => [
 			() => "x".repeat(2 ** 30), () => new Array(1e8), () => "x".padStart(2 ** 30),

@@ -109,22 +109,22 @@ func (r *run) guardJoin() error {
 		r.joining++
 		defer func() { r.joining-- }()
 		o := c.This.ToObject(r.vm)
-		n, separator := 0, goja.Value(r.vm.ToValue(","))
+		n, separator := 0, r.textOf(r.vm.ToValue(","))
 		if length := o.Get("length"); length != nil {
 			n = int(min(max(length.ToInteger(), 0), maxArray+1))
 		}
 		r.checkList(n)
 		if at := c.Argument(0); !goja.IsUndefined(at) {
-			separator = at.ToString()
+			separator = r.textOf(at)
 		}
-		texts := n * separator.(goja.String).Length()
+		texts := n * separator.Length()
 		parts := make([]any, n)
 		for i := range n {
-			part := goja.Value(r.vm.ToValue(""))
+			part := r.textOf(r.vm.ToValue(""))
 			if v := o.Get(strconv.Itoa(i)); v != nil && !goja.IsUndefined(v) && !goja.IsNull(v) {
-				part = v.ToString()
+				part = r.textOf(v)
 			}
-			texts += part.(goja.String).Length()
+			texts += part.Length()
 			r.checkText(texts)
 			parts[i] = part
 		}
