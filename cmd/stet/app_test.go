@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -354,7 +355,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 		values.Offload = 5000
 	}
 	e, err := stet.New(ctx, stet.Config{
-		Store: db, Payloads: values, Node: "app", Build: "build-" + os.Getenv("VERSION"),
+		Store: db, Payloads: values, Node: cmp.Or(os.Getenv("NODE"), "app"), Build: "build-" + os.Getenv("VERSION"),
 		Workflows: []stet.Definition{
 			double, resize,
 			fails, panics, retries, sleepy, greet, approve, fan, report, parent, guards, middle, edited, retyped, saga, turns,

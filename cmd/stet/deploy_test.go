@@ -10,7 +10,7 @@ import (
 )
 
 // TestDeploys goes through wrong deploys as an operator does, on each kind of store: builds
-// that are rolled back, code that does not fit, a type that has changed.
+// that are rolled back, code that does not fit, a type that has changed, a process that is lost.
 func TestDeploys(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/deploy/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -31,7 +31,7 @@ func TestDeploys(t *testing.T) {
 				address := c.address(t) // a server of its own: each script is a deploy of everything
 				testscript.Run(t, testscript.Params{
 					Files: []string{script},
-					Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": exitsWith},
+					Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": exitsWith, "soon": soon},
 					Condition: func(string) (bool, error) {
 						return c.name != "sqlite", nil
 					},
