@@ -146,7 +146,7 @@ func TestWorkOfPermitsIsLinear(t *testing.T) {
 		})
 		return len(done), err
 	})
-	work := func(children int) (made int) {
+	work := func(t *testing.T, settings stet.QueueSettings, children int) (made int) {
 		server := servers.NewRedis(t, servers.Forgetful...)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
@@ -161,7 +161,7 @@ func TestWorkOfPermitsIsLinear(t *testing.T) {
 		var names []string
 		for i := range queues {
 			names = append(names, fmt.Sprint("q", i))
-			if err := e.Queues().Create(ctx, names[i], stet.QueueSettings{Concurrency: 1000}); err != nil {
+			if err := e.Queues().Create(ctx, names[i], settings); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,11 +184,23 @@ func TestWorkOfPermitsIsLinear(t *testing.T) {
 		}
 		return made
 	}
-	few, many := work(10), work(50)
-	t.Logf("%d calls for %d steps, %d for %d: %.1f and %.1f each", few, 10*steps, many, 50*steps,
-		float64(few)/(10*steps), float64(many)/(50*steps))
-	// Of fewer steps more are asked for and taken in one turn.
-	if ratio := float64(many) / float64(few); ratio > 8 {
-		t.Errorf("five times as many steps took %.1f times as many calls", ratio)
+	for _, c := range []struct {
+		name     string
+		settings stet.QueueSettings
+	}{
+		{"nobody waits", stet.QueueSettings{Concurrency: 1000}},
+		{"many wait for a place", stet.QueueSettings{Concurrency: 10}},
+		{"many wait for a rate", stet.QueueSettings{Rate: 10, Per: 20 * time.Millisecond}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			few, many := work(t, c.settings, 10), work(t, c.settings, 50)
+			t.Logf("%d calls for %d steps, %d for %d: %.1f and %.1f each", few, 10*steps, many, 50*steps,
+				float64(few)/(10*steps), float64(many)/(50*steps))
+			// Of fewer steps more are asked for and taken in one turn.
+			if ratio := float64(many) / float64(few); ratio > 7 {
+				t.Errorf("five times as many steps took %.1f times as many calls", ratio)
+			}
+		})
 	}
 }
