@@ -16,3 +16,11 @@ func TestEngine(t *testing.T) {
 		return func() store.Store { return h.open(t) }
 	})
 }
+
+// TestASmallMessageBehindLargeOnes is not parallel: it counts all that the process allocates.
+func TestASmallMessageBehindLargeOnes(t *testing.T) {
+	enginetest.SmallBehindLarge(t, func(t testing.TB) func() store.Store {
+		h := newHarness(t, time.Now)
+		return func() store.Store { return h.open(t) }
+	})
+}

@@ -18,3 +18,12 @@ func TestEngine(t *testing.T) {
 		return func() store.Store { return h.open(t) }
 	})
 }
+
+// TestASmallMessageBehindLargeOnes is not parallel: it counts all that the process allocates.
+func TestASmallMessageBehindLargeOnes(t *testing.T) {
+	enginetest.SmallBehindLarge(t, func(t testing.TB) func() store.Store {
+		url, prefix := servers.SharedRedis(t)
+		h := &harness{url: url, options: []redis.Option{redis.Prefix(prefix), redis.Logger(slog.New(slog.DiscardHandler))}}
+		return func() store.Store { return h.open(t) }
+	})
+}
