@@ -251,14 +251,14 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve", "-scripted bound",
 	"-audited pause", "-audited schedule", "-audited look", "-asked to wait busy"}
 
-// features runs each scenario undisturbed, ten times each, all at once.
+// features runs each scenario undisturbed, six times each, all at once.
 func features(t *testing.T, open Open) {
 	w := newWorld(t, open)
 	p := w.calm(longLease, w.workflows()...)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var waits []func() []error
-	for i := range 10 {
+	for i := range 6 {
 		waits = append(waits, w.begin(ctx, fmt.Sprint(i, "-")))
 	}
 	for _, wait := range waits {

@@ -122,7 +122,7 @@ func untilWaits(ctx context.Context, e *stet.Engine, id, kind, place string) err
 		case len(info.WaitsFor) == 1 && info.WaitsFor[0].Kind == kind && info.WaitsFor[0].Location == place:
 			return nil
 		}
-		rest(ctx, 10*time.Millisecond)
+		rest(ctx, poll/2)
 	}
 }
 
@@ -237,7 +237,7 @@ var letterScenarios = []scenario{
 				if errors.Is(err, stet.ErrAlreadyResolved) { // until the run has refused the first one
 					err = ctx.Err()
 				}
-				rest(ctx, 10*time.Millisecond)
+				rest(ctx, poll/2)
 			}
 			if errors.Is(err, stet.ErrTerminal) {
 				return nil
