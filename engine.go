@@ -315,9 +315,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		Replaces: cfg.Replaces, Tasks: taskNames(cfg.Tasks),
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
-		Admit: func(ctx context.Context, runID string, it *store.Item) (full, err error) {
-			return admitTurn(ctx, e, runID, it)
-		},
 		Hooks:    report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
 		Observer: port, Attempt: attempt, LongPause: e.observation.longPause(),
 	}, found)

@@ -252,7 +252,7 @@ var reserved = map[string]bool{
 	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
 	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
 	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
-	stored.CodeInboxFull: true, stored.CodeStall: true, // not CodeLost: applications have it
+	stored.CodeInboxFull: true, stored.CodeStall: true, stored.CodeTerminal: true, // not CodeLost: applications have it
 }
 
 // accepts reports whether the code of a worker's failure may stand in a record: one of the
@@ -264,7 +264,7 @@ var meanings = map[string]error{
 	stored.CodeTimeout: ErrTimeout, stored.CodeCancelled: ErrCancelled, stored.CodePanic: ErrPanic,
 	stored.CodeTooLarge: ErrTooLarge, stored.CodeInput: ErrInput,
 	stored.CodeNotFound: ErrNotFound, stored.CodeUnknownWorkflow: ErrUnknownWorkflow, stored.CodeNoQueue: ErrNoQueue,
-	stored.CodeInboxFull: ErrInboxFull,
+	stored.CodeInboxFull: ErrInboxFull, stored.CodeTerminal: ErrTerminal,
 }
 
 // record returns err as it is stored. A nil error gives nil.

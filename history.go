@@ -30,7 +30,7 @@ type HistoryEntry struct {
 	Undone   bool             // a step that Owes, whose compensation has succeeded
 
 	// These need values.
-	Run   string    // ID of the child, the awaited run, or the receiver of a message
+	Run   string    // ID of the child, the awaited run, or the receiver of what was sent
 	Topic string    // of an event that was received or published
 	Event string    // ID of that event in its topic
 	Loop  *LoopInfo // of a loop, at the loop's own location; nil for other entries

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/inboxes"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -18,14 +19,16 @@ func admit(ctx context.Context, e *Engine, runID string, item *store.Item) error
 	return e.inboxes.Admit(ctx, runID, item, inboxes.First(!e.inner.Owner()))
 }
 
-// admitTurn is admit for what the code of a run sends with its next turn.
-func admitTurn(ctx context.Context, e *Engine, runID string, item *store.Item) (full, err error) {
-	err = e.inboxes.Admit(ctx, runID, item, inboxes.Blindly)
-	if errors.Is(err, ErrInboxFull) {
-		return err, nil
+// admitting returns a function that is admit for what the code of a run sends with its next turn.
+func admitting(e *Engine, runID string) func(context.Context, *store.Item) (*stored.Failure, error) {
+	return func(ctx context.Context, item *store.Item) (full *stored.Failure, err error) {
+		err = e.inboxes.Admit(ctx, runID, item, inboxes.Blindly)
+		if errors.Is(err, ErrInboxFull) {
+			return &stored.Failure{Code: stored.CodeInboxFull, Message: err.Error()}, nil
+		}
+		e.inboxes.Sent(runID, 0, item)
+		return nil, err
 	}
-	e.inboxes.Sent(runID, 0, item)
-	return nil, err
 }
 
 // lookTx bounds a look beside a transaction of the caller's, which may hold the last

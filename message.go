@@ -148,25 +148,40 @@ func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...Publish
 	if err := checkName("message", string(m)); err != nil {
 		return err
 	}
-	if err := store.CheckRunID(runID); err != nil {
-		return fmt.Errorf("message %q: %w: %w", string(m), err, ErrInvalid)
-	}
-	if err := checkNotEntity(runID); err != nil {
-		return fmt.Errorf("message %q: %w", string(m), err)
+	if err := checkReceiver("message", string(m), runID); err != nil {
+		return err
 	}
 	data, err := e.encodeValue("message "+string(m), value)
 	if err != nil {
 		return err
 	}
-	headers := stored.Headers(ctx.env.run.Headers)
+	_, err = ctx.send(&o, runID, store.Item{Kind: store.ItemMessage, Name: string(m), Value: data})
+	return err
+}
+
+// send sends an item with the run's headers, and those given.
+func (c Context) send(o *publishOptions, runID string, it store.Item) (key string, err error) {
+	it.Headers = stored.Headers(c.env.run.Headers)
 	for _, h := range o.headers {
-		if headers, err = h.encode(headers); err != nil {
-			return err
+		if it.Headers, err = h.encode(it.Headers); err != nil {
+			return "", err
 		}
 	}
-	return ctx.seen(ctx.branch.Send(runner.Send{
-		Call: ctx.call(o.as, o.key), To: runID, Name: string(m), Value: data, Headers: headers,
-	}))
+	key, err = c.branch.Send(runner.Send{
+		Call: c.call(o.as, o.key), To: runID, Item: it, Find: admitting(c.env.engine, runID),
+	})
+	return key, c.seen(err)
+}
+
+// checkReceiver refuses the ID of a run to which code sends something, if none can have it.
+func checkReceiver(what, name, runID string) error {
+	if err := store.CheckRunID(runID); err != nil {
+		return fmt.Errorf("%s %q: %w: %w", what, name, err, ErrInvalid)
+	}
+	if err := checkNotEntity(runID); err != nil {
+		return fmt.Errorf("%s %q: %w", what, name, err)
+	}
+	return nil
 }
 
 // Delivery is a message with what accompanies it.

@@ -70,7 +70,8 @@ type Observer struct {
 	// Waited is called when a wait of a run is over: a sleep, a wait for a message, an event,
 	// a promise, a child, another run, or a deadline.
 	Waited func(run RunEvent, wait WaitEnded)
-	// Sent is called when a message is committed that the code of a run sends (SendFrom).
+	// Sent is called when a message or an update is committed that the code of a run sends
+	// (SendFrom).
 	Sent func(run RunEvent, sent SentInfo)
 	// Woken is called with a turn whose run has gone on because of the time: of a sleep, a
 	// deadline, or a retry. late is how much later than due that was.

@@ -287,7 +287,7 @@ func (t Topic[T]) Case(into *T, opts ...WaitOption) Case {
 	}
 }
 
-// PublishOption is an option of [Publish] and [Message.SendFrom] in a workflow: Named, a
+// PublishOption is an option of [Publish], [Message.SendFrom] and [Update.SendFrom] in a workflow: Named, a
 // Key, or Headers.
 type PublishOption interface{ applyPublish(*publishOptions) }
 

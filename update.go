@@ -198,6 +198,43 @@ func (u Update[Req, Resp]) Call(
 	return resp, nil
 }
 
+// SendFrom sends a request from the code of a workflow to another run. Like a message that
+// Message.SendFrom sends it is part of the commit that records it, has the run's headers, and
+// is dropped and logged if the other run does not exist or has ended. The name of the operation
+// is "send " and the update's, if Named does not say otherwise; give a Key where one scope sends
+// several.
+//
+// SendFrom waits for no answer. It returns the key of the request: Call with that key and an equal
+// request gives the answer, whenever it is made. So a run that needs the answer calls from a step
+// later, with EngineOf. Errors: ErrCancelled, ErrInboxFull, ErrInvalid and ErrTooLarge.
+func (u Update[Req, Resp]) SendFrom(ctx Context, runID string, req Req, opts ...PublishOption) (SendKey, error) {
+	ctx.mustBeGiven()
+	o := publishOptions{as: "send " + string(u)}
+	for _, opt := range opts {
+		opt.applyPublish(&o)
+	}
+	if err := checkName("update", string(u)); err != nil {
+		return "", err
+	}
+	if err := checkReceiver("update", string(u), runID); err != nil {
+		return "", err
+	}
+	data, err := ctx.env.engine.encodeValue("update "+string(u), req)
+	if err != nil {
+		return "", err
+	}
+	key, err := ctx.send(&o, runID, store.Item{
+		Kind: store.ItemUpdate, Name: string(u), ID: itemID("u", ""), Origin: requestOrigin(string(u), data), Value: data,
+	})
+	return SendKey(key), err
+}
+
+// requestOrigin is the Origin of a request that has a key: it tells it from another request.
+func requestOrigin(name string, value []byte) string {
+	sum := sha256.Sum256(append([]byte(name+"\x00"), value...))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
 // Update is Update.Call for an update whose types are not known.
 func (r Runs) Update(
 	ctx context.Context, runID, name string, req any, opts ...SendOption,
@@ -252,8 +289,7 @@ func (e *Engine) updateItem(
 		if err := o.key.check("update", name); err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256(append([]byte(name+"\x00"), value...))
-		item.ID, item.Origin = itemID("u", string(*o.key)), base64.RawURLEncoding.EncodeToString(sum[:])
+		item.ID, item.Origin = itemID("u", string(*o.key)), requestOrigin(name, value)
 	}
 	return item, nil
 }

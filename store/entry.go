@@ -23,7 +23,7 @@ const (
 	KindEntity  Kind = 14 // state of an entity
 	KindEvent   Kind = 15 // a wait for an event of a topic
 	KindPublish Kind = 16 // an event that the code publishes
-	KindSend    Kind = 17 // a message that the code sends to another run
+	KindSend    Kind = 17 // a message, an update or a resolution that the code sends to another run
 	// KindSagaUndo is a compensation that a saga of the code executes; KindUndo is one at
 	// the end of the run.
 	KindSagaUndo Kind = 18

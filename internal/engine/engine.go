@@ -73,9 +73,6 @@ type Config struct {
 	PoisonLimit int           // strikes after which a run is stalled; negative: never
 	AloneFor    time.Duration // longest trial
 
-	// Admit returns an error full if the inbox of a run is full; nil: none is. It counts what
-	// it admits.
-	Admit func(ctx context.Context, runID string, it *store.Item) (full, err error)
 	// OnLoss receives the error that says that the store has lost what it had acknowledged; nil:
 	// nothing does.
 	OnLoss func(error)

@@ -178,7 +178,7 @@ func (a *activation) load(s *store.Snapshot) {
 		cfg.First = a.isFirst(&s.Run)
 		cfg.Code, cfg.Fetch, cfg.Knows, cfg.NewKey = a.workflow.Code(&a.run), a.fetch, a.x.knows, uuid.NewString
 		cfg.FetchItem, cfg.TakenUp = a.fetchItem, a.takenUp
-		cfg.Admit = a.x.room
+		cfg.Look = a.x.look
 		cfg.LongPause = a.x.e.cfg.LongPause
 		a.code = runner.New(cfg)
 		a.releases = permit.Releases(&a.run)

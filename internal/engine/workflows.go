@@ -1,8 +1,9 @@
 package engine
 
 import (
+	"context"
+
 	"github.com/stet-run/stet/internal/registry"
-	"github.com/stet-run/stet/store"
 )
 
 // ErrUnknownWorkflow says that no process has ever registered a workflow of the name.
@@ -11,14 +12,11 @@ var ErrUnknownWorkflow = registry.ErrUnknownWorkflow
 // Workflows returns the workflows that this process, or any other, has.
 func (e *Engine) Workflows() *registry.Workflows { return &e.workflows }
 
-// room reports that the inbox of the run to which another one sends is full.
-func (x *executor) room(runID string, it *store.Item) (full, err error) {
-	if x.e.cfg.Admit == nil {
-		return nil, nil
-	}
+// look calls a function that reads the store for the code of a run.
+func (x *executor) look(look func(context.Context) error) error {
 	ctx, cancel := x.limited(x.held)
 	defer cancel()
-	return x.e.cfg.Admit(ctx, runID, it)
+	return look(ctx)
 }
 
 // knows reports whether a run may start children of the workflow.

@@ -103,7 +103,8 @@ func (r *Reporter) observe(t *Turn) {
 	if o.Sent != nil {
 		for i := range t.Turn.Sends {
 			c := &t.Turn.Sends[i]
-			if c.Item != nil && c.Item.Kind == store.ItemMessage && !store.IsEntity(c.RunID) {
+			if it := c.Item; it != nil && (it.Kind == store.ItemMessage || it.Kind == store.ItemUpdate) &&
+				!store.IsEntity(c.RunID) {
 				o.Sent(t.Run, c, t.Resumed)
 			}
 		}

@@ -3,7 +3,6 @@ package runner
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -65,12 +64,7 @@ func newDriver(t testing.TB, prog *program, random *rand.Rand) *driver {
 	d := &driver{harness: h, prog: prog, random: random, mail: 12, charged: map[string]bool{}}
 	h.code = prog.code(d)
 	h.cfg.FailBugs = true
-	h.cfg.Admit = func(_ string, it *store.Item) (full, err error) {
-		if hashOf(location.Loc(it.Value))%4 == 0 { // the same before and after a commit that was lost
-			full = errors.New("full")
-		}
-		return full, nil
-	}
+	h.cfg.Look = looks
 	h.cfg.NewKey = func() string {
 		d.keys++
 		return fmt.Sprint("k", d.keys)

@@ -40,9 +40,9 @@ type Config struct {
 	// Knows reports whether any node has ever registered a workflow. It is called
 	// on the run's goroutine; an error breaks the activation. nil: all are known.
 	Knows func(workflow string) (bool, error)
-	// Admit returns an error full if the inbox of another run is full. It is called on the
-	// run's goroutine; err breaks the activation. nil: none is.
-	Admit  func(runID string, it *store.Item) (full, err error)
+	// Look calls a function that reads the store. It is called on the run's goroutine; an
+	// error breaks the activation. nil: nothing is looked for.
+	Look   sends.Look
 	Limits Limits
 	// LongPause is as in journal.Config.
 	LongPause time.Duration
@@ -170,7 +170,7 @@ func New(cfg Config) *Interpreter {
 		r.damaged("", err)
 	}
 	r.topics = topics.New(r.j)
-	r.sends = sends.New(r.j, cfg.Admit)
+	r.sends = sends.New(r.j, cfg.Look)
 	r.undo.open = func() []location.Loc { return append(r.steps.Owing(r.j.Pending()), r.runs.Owing()...) }
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter, cfg.First)
 	r.Deliver(cfg.Items...)

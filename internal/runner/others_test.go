@@ -52,7 +52,7 @@ func (j *durable) carry(sends []store.Command) {
 			j.out.watches[c.Item.ID], j.out.watched[c.Item.ID] = *c.Item, c.RunID
 		case c.Item.Kind == store.ItemAsk || c.Item.Kind == store.ItemGiveBack:
 			j.asks(c.RunID, c.Item)
-		case c.Item.Kind == store.ItemMessage:
+		case c.Item.Kind == store.ItemMessage || c.Item.Kind == store.ItemUpdate || c.Item.Kind == store.ItemResolution:
 			if j.out.messages[c.Item.ID] {
 				j.violate("message %s is sent twice", c.Item.ID)
 			}

@@ -208,7 +208,12 @@ func (x *execution) stmt(b *Branch, s *stmt) error {
 	case "publish":
 		return x.publish(b, s)
 	case "send":
-		err := b.Send(Send{Call: at(s.name), To: "another", Name: fmt.Sprint("m", s.mail), Value: []byte(s.name)})
+		var full error
+		if hashOf(location.Loc(s.name))%4 == 0 { // the same before and after a commit that was lost
+			full = errors.New("full")
+		}
+		_, err := b.Send(Send{Call: at(s.name), To: "another", Item: mailOf(fmt.Sprint("m", s.mail), s.name),
+			Find: roomIs(&full)})
 		x.note(b, s, "sent", err)
 		return err
 	case "sleep":

@@ -6,7 +6,7 @@ import "github.com/stet-run/stet/internal/runner/sends"
 type (
 	// Publish publishes an event in the turn.
 	Publish = sends.Publish
-	// Send sends a message to another run in the turn.
+	// Send sends a message, an update or a resolution to another run in the turn.
 	Send = sends.Send
 )
 
@@ -18,11 +18,11 @@ func (b *Branch) Publish(p Publish) (eventID string, err error) {
 	return b.run.sends.Publish(&b.Branch, p)
 }
 
-// Send sends a message to another run. A failure with CodeInboxFull says that its inbox is
-// full.
-func (b *Branch) Send(s Send) error {
+// Send sends a message, an update or a resolution to another run. It returns the key of an
+// update.
+func (b *Branch) Send(s Send) (key string, err error) {
 	if err := b.Enter(s.Call); err != nil {
-		return err
+		return "", err
 	}
 	return b.run.sends.Send(&b.Branch, s)
 }

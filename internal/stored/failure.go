@@ -25,7 +25,8 @@ const (
 	CodeMisuse    = "misuse"    // an operation where none is allowed
 	CodeStall     = "stall"     // the code has asked for a stall
 	CodeRun       = "run"       // an awaited run that has not succeeded
-	CodeNotFound  = "not_found" // an awaited run that does not exist
+	CodeNotFound  = "not_found" // an awaited run, or a promise, that does not exist
+	CodeTerminal  = "terminal"  // a promise that nothing can assign any more
 
 	CodeNoQueue         = "no_queue"         // a child on a queue that does not exist
 	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that no process ever had

@@ -249,7 +249,8 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 // repeated are the steps of the scenarios that are executed several times undisturbed: they
 // are retried, or their run continues as new.
 var repeated = []string{"-steps b", "-emits ask", "-continued part", "-promise resolve", "-scripted bound",
-	"-audited pause", "-audited schedule", "-audited look", "-asked to wait busy"}
+	"-audited pause", "-audited schedule", "-audited look", "-asked to wait busy",
+	"-told by code answer"}
 
 // features runs each scenario undisturbed, six times each, all at once.
 func features(t *testing.T, open Open) {

@@ -184,6 +184,48 @@ var letterScenarios = []scenario{
 		},
 	},
 	{
+		name: "told by code", want: "42 told done",
+		workflows: func(*stet.Engine) []stet.Definition {
+			told := stet.Define("told", func(ctx stet.Context, token string) (string, error) {
+				r, err := double.Receive(ctx)
+				if err == nil {
+					err = r.Answer(ctx, 2*r.Value)
+				}
+				if err == nil {
+					err = stet.ResolveFrom(ctx, token, "told")
+				}
+				return "done", err
+			})
+			return append(define("told by code", func(ctx stet.Context, _ string) (string, error) {
+				p, err := stet.NewPromise[string](ctx, "gate")
+				if err != nil {
+					return "", err
+				}
+				child, err := told.Go(ctx, p.Token())
+				if err != nil {
+					return "", err
+				}
+				id := child.RunID(ctx)
+				key, err := double.SendFrom(ctx, id, 21)
+				if err != nil {
+					return "", err
+				}
+				answer, err := stet.Step(ctx, "answer", func(ctx context.Context) (int, error) {
+					return double.Call(ctx, stet.EngineOf(ctx), id, 21, key)
+				}, stet.Retry{Attempts: stet.None, First: time.Millisecond, Max: poll}) // the child may be on its way
+				if err != nil {
+					return "", err
+				}
+				said, err := p.Await(ctx)
+				if err != nil {
+					return "", err
+				}
+				out, err := child.Await(ctx)
+				return fmt.Sprint(answer, " ", said, " ", out), err
+			}), told)
+		},
+	},
+	{
 		name: "refused", want: "1 2 3 4",
 		workflows: func(*stet.Engine) []stet.Definition {
 			return define("refused", func(ctx stet.Context, _ string) (string, error) {

@@ -1,87 +1,138 @@
 package sends
 
 import (
+	"cmp"
+	"context"
 	"encoding/hex"
 	"fmt"
 
+	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/internal/runner/sched"
 	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
-// Send sends a message to another run in the turn. It takes effect and is recorded like a
-// publication.
+// Send sends a message, an update or a resolution to another run in the turn. It takes effect
+// and is recorded like a publication.
 type Send struct {
-	Call    sched.Call
-	To      string // ID of the run
-	Name    string // of the message
-	Value   []byte
-	Headers []byte
+	Call sched.Call
+	To   string // ID of the run
+	// Item is what is sent. What names the act is its Origin if that is "", and is added to the end
+	// of its ID, except that of a resolution.
+	Item store.Item
+	// Find completes the item by what stands in the store, or says why it cannot be sent: there is
+	// no room, or no such promise. An error breaks the activation. nil: neither.
+	Find func(context.Context, *store.Item) (refused *stored.Failure, err error)
 }
 
-// message is the sending of a message.
+// message is the sending of an item.
 type message struct {
 	journal.Op
 	of   *Sends
 	spec Send
 }
 
-// Send sends a message to another run. A failure with CodeInboxFull says that its inbox is
-// full. The branch has entered the call.
-func (s *Sends) Send(b *sched.Branch, m Send) error {
+// Send sends an item to another run. It returns the key of an update, which is a part of its
+// ID. Failures are those of Find. The branch has entered the call.
+func (s *Sends) Send(b *sched.Branch, m Send) (key string, err error) {
 	o := &message{of: s, spec: m}
+	update := m.Item.Kind == store.ItemUpdate
 	s.j.Declare(b, &o.Op, o, m.Call, store.KindSend)
 	if o.Rec != nil {
-		if o.Rec.State == store.Done && !o.Rec.Numbered() {
-			return nil
+		value := o.Rec.Value
+		if o.Rec.State != store.Done || o.Rec.Numbered() {
+			if err := o.Wait(b, m.Call); err != nil {
+				return "", err
+			}
+			value = o.Value
 		}
-		return o.Wait(b, m.Call)
+		if !update {
+			return "", nil
+		}
+		sent, err := stored.DecodeSent(value)
+		if err != nil {
+			s.j.Owner.Damaged(o.Loc, err)
+			b.Halt()
+		}
+		return sent.Key, nil
 	}
 	if !o.admit() {
 		b.Halt()
 	}
 	if o.Failure != nil {
-		return o.Wait(b, m.Call)
+		return "", o.Wait(b, m.Call)
 	}
+	sent := o.sent()
 	o.TakeEffectAtOnce()
-	return nil
+	return sent.Key, nil
 }
 
-// admit sets the failure of a message to a run whose inbox is full. It is a completion like
-// any other: the code goes on because of it, and what it does then must come again in a
-// replay. It reports false if nobody knows how full the inbox is: the activation is over then.
-func (o *message) admit() bool {
-	if o.of.admit == nil {
-		return true
+// act names the act of the operation: a repeat of the turn is a repeat of it.
+func (o *message) act() string {
+	h := o.J.Derive("message", o.Loc, 0)
+	return hex.EncodeToString(h[:16])
+}
+
+// sent returns what is recorded.
+func (o *message) sent() stored.Sent {
+	it := &o.spec.Item
+	sent := stored.Sent{Run: o.spec.To, Name: it.Name}
+	switch it.Kind {
+	case store.ItemUpdate:
+		sent.Key = o.act()
+	case store.ItemResolution:
+		sent.Name = location.Loc(it.Loc).String()
 	}
-	full, err := o.of.admit(o.spec.To, &store.Item{Kind: store.ItemMessage, Value: o.spec.Value})
+	return sent
+}
+
+// admit sets the failure of an item that cannot be sent, because the inbox is full or there is
+// no such promise. It is a completion like any other: the code goes on because of it, and what
+// it does then must come again in a replay. It reports false if nobody knows: the activation is
+// over then.
+func (o *message) admit() bool {
+	refused, err := o.refused()
 	switch {
 	case err != nil:
-		o.J.Owner.Break(fmt.Errorf("look for room for %s: %w", o.Loc, err))
+		o.J.Owner.Break(fmt.Errorf("look whether %s can be sent: %w", o.Loc, err))
 		return false
-	case full != nil:
-		o.Failure = &stored.Failure{Code: stored.CodeInboxFull, Location: o.Loc.String(), Message: full.Error()}
+	case refused != nil:
+		refused.Location = o.Loc.String()
+		o.Failure = refused
 	}
 	return true
 }
 
-// Wanted, IsLate and Take are those of a message whose sending is a completion. It has
+func (o *message) refused() (refused *stored.Failure, err error) {
+	if o.spec.Find == nil || o.of.look == nil {
+		return nil, nil
+	}
+	err = o.of.look(func(ctx context.Context) (err error) {
+		refused, err = o.spec.Find(ctx, &o.spec.Item)
+		return err
+	})
+	return refused, err
+}
+
+// Wanted, IsLate and Take are those of an item whose sending is a completion. It has
 // arrived at once.
 func (o *message) Wanted() bool { return o.IsAwaited() }
 func (o *message) IsLate() bool { return false }
 
 func (o *message) Take() {
-	if o.Failure == nil {
-		o.Value = stored.EncodeSent(o.spec.To, o.spec.Name)
-		if !o.isSent() {
-			o.dispatch()
-		}
+	switch {
+	case o.Failure != nil:
+	case o.isSent():
+		o.Value = o.Rec.Value
+	default:
+		o.Value = o.sent().Encode()
+		o.dispatch()
 	}
 	o.HandOver()
 }
 
-// Start sends the message.
+// Start sends the item.
 //
 // One whose refusal was reverted is open: the code has waited for it, and completions that
 // stand may have come meanwhile. So this time, too, it is a completion, sent or refused. If
@@ -99,23 +150,20 @@ func (o *message) Start() {
 		return
 	}
 	now := o.J.Now()
-	o.Write(store.Entry{
-		State: store.Done, Started: now, Ended: now, Value: stored.EncodeSent(o.spec.To, o.spec.Name),
-	})
+	o.Write(store.Entry{State: store.Done, Started: now, Ended: now, Value: o.sent().Encode()})
 	o.dispatch()
 }
 
-// isSent reports whether the message was sent before its completion was reverted.
+// isSent reports whether the item was sent before its completion was reverted.
 func (o *message) isSent() bool { return o.Rec != nil && o.Rec.Size > 0 }
 
-// dispatch adds the message to the turn.
+// dispatch adds the item to the turn.
 func (o *message) dispatch() {
-	m := &o.spec
-	// The act is known by the entry: a repeat of the turn is a repeat of it.
-	h := o.J.Derive("message", o.Loc, 0)
-	id := hex.EncodeToString(h[:16])
-	o.J.Log.SendLarge(store.Command{RunID: m.To, Item: &store.Item{
-		Kind: store.ItemMessage, Name: m.Name, ID: id, Origin: id, Value: m.Value, Headers: m.Headers,
-	}}, len(m.Value))
+	it, act := o.spec.Item, o.act()
+	if it.Kind != store.ItemResolution {
+		it.ID += act
+	}
+	it.Origin = cmp.Or(it.Origin, act)
+	o.J.Log.SendLarge(store.Command{RunID: o.spec.To, Item: &it}, len(it.Value))
 	o.spec = Send{} // its value is sent
 }
