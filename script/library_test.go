@@ -1,10 +1,12 @@
 package script_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"github.com/stet-run/stet/script/bundle"
 	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/sqlite"
 )
 
 // ref is the workflow of a script.
@@ -448,4 +451,55 @@ func TestTasksOfWorkers(t *testing.T) {
 			t.Errorf("its replay: %+v, %v", report, err)
 		}
 	})
+}
+
+// TestSourcesAreEncrypted in the store, as values are: the code and the files of each version.
+func TestSourcesAreEncrypted(t *testing.T) {
+	const secret = "what-nobody-is-to-read"
+	for encrypt, there := range map[bool]bool{false: true, true: false} {
+		path := filepath.Join(t.TempDir(), "s.db")
+		db, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stet.Config{Store: db, Library: open(t), Logger: slog.New(slog.DiscardHandler)}
+		if encrypt {
+			cfg.Payloads.Keys = []stet.PayloadKey{{ID: "k", Secret: []byte("32 bytes that nobody else knows!")}}
+		}
+		e, err := stet.New(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		code := stet.ScriptCode{
+			Code: plain(`return "` + secret + `"`), Files: []stet.ScriptFile{{Name: "s.ts", Text: "// " + secret}},
+		}
+		if _, err := script.Deploy(ctx, e, "s", code, stet.Act{}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, ctx, begin(t, ctx, e, "s"), `"`+secret+`"`)
+		if got, err := stet.ScriptsOf(e).Code(ctx, "s", 1); err != nil || got.Files[0].Text != code.Files[0].Text {
+			t.Errorf("%+v, %v", got, err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, name := range []string{path, path + "-wal"} {
+			data, err := os.ReadFile(name)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			found = found || bytes.Contains(data, []byte(secret))
+		}
+		if found != there {
+			t.Errorf("encrypted %t: the source is in the file: %t", encrypt, found)
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -73,5 +75,35 @@ func TestUnwantedPackages(t *testing.T) {
 		if slices.Contains(unwanted, p.ImportPath) {
 			t.Errorf("the engine with SQLite links %s; find the import with: go list -deps -json . ./store/sqlite", p.ImportPath)
 		}
+	}
+}
+
+// TestModulesOfScripts: a program with scripts links the interpreter with what it needs, and no bundler: that is
+// for those that bundle.
+func TestModulesOfScripts(t *testing.T) {
+	linked := func(what string) map[string]bool {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", what)
+		cmd.Dir = filepath.Join("..", "..", "..")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		modules := map[string]bool{}
+		for path := range strings.FieldsSeq(string(out)) {
+			modules[path] = modules[path] || !strings.HasPrefix(path, module)
+		}
+		return modules
+	}
+	engine, scripts := linked("."), linked("./script")
+	maps.DeleteFunc(scripts, func(path string, foreign bool) bool { return !foreign || engine[path] })
+	want := []string{"github.com/dlclark/regexp2/v2", "github.com/dop251/goja", "github.com/go-sourcemap/sourcemap",
+		"github.com/google/pprof", "golang.org/x/text"}
+	if got := slices.Sorted(maps.Keys(scripts)); !slices.Equal(got, want) {
+		t.Errorf("beside what the engine links, package script links %v, expected %v; if that is meant, say in the commit "+
+			"what it saves and costs", got, want)
+	}
+	if !linked("./script/bundle")["github.com/evanw/esbuild"] {
+		t.Error("package script/bundle links no bundler: this test looks for the wrong one")
 	}
 }
