@@ -14,6 +14,7 @@ var (
 	total   atomic.Int64
 	limit   = 3
 	mode    string
+	swapped = 1 // which only a test assigns
 	errLost = errors.New("lost")
 )
 
@@ -37,3 +38,5 @@ func good(ctx stet.Context, k string) (int, error) {
 	}
 	return 0, errLost
 }
+
+func goodSwapped(ctx stet.Context) int { return swapped }

@@ -40,3 +40,35 @@ func good(ctx stet.Context) error {
 }
 
 func loadIt(context.Context) error { return load("file") }
+
+// What undoes a step, and what opens and closes a resource, are no workflow code, also where the
+// functions stand in it.
+func goodUndo(ctx stet.Context) error {
+	_, err := stet.Step(ctx, "write", func(context.Context) (string, error) { return "file", os.WriteFile("file", nil, 0o600) },
+		stet.Undo(func(_ context.Context, name string) error { return os.Remove(name) }))
+	if err != nil {
+		return err
+	}
+	return stet.Do(ctx, "load", loadIt, stet.UndoDo(func(context.Context) error { return load("file") }))
+}
+
+func badUndo(ctx stet.Context, name string) error {
+	undo := stet.UndoDo(func(context.Context) error { return os.Remove(name) })
+	if os.Getenv("KEEP") != "" { // want `io: os.Getenv`
+		return nil
+	}
+	return stet.Do(ctx, "load", loadIt, undo)
+}
+
+func goodLocal(ctx stet.Context) error {
+	file := stet.NewLocal(ctx, func(context.Context) (*os.File, error) { return os.Open("file") },
+		func(f *os.File) error { return errors.Join(f.Close(), os.Remove(f.Name())) })
+	return stet.Do(ctx, "size", func(ctx context.Context) error {
+		f, err := file.Get(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = f.Stat()
+		return err
+	})
+}
