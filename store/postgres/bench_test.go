@@ -1,10 +1,15 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
@@ -100,4 +105,67 @@ func BenchmarkLists(b *testing.B) {
 	n := takeAll(b, open(b, server.DSN()), "n")
 	l := storetest.Listing{Store: n.s, Node: n.node, Lease: n.leases[0]}
 	l.Bench(b)
+}
+
+// BenchmarkChildren executes a parent of 1,500 children with a server that is 1 ms away. The node keeps its leases: all
+// children are for one run, and so are their ends.
+func BenchmarkChildren(b *testing.B) {
+	const children = 1500
+	server := servers.NewPostgres(b)
+	s := open(b, server.TCP(distant(b, server.Addr(), time.Millisecond)))
+	child := stet.Define("child", func(ctx stet.Context, n int) (int, error) {
+		return stet.Step(ctx, "step", func(context.Context) (int, error) { return n, nil })
+	})
+	parent := stet.Define("parent", func(ctx stet.Context, _ int) (sum int, err error) {
+		var list []*stet.RunFuture[int]
+		for i := range children {
+			c, err := child.Go(ctx, i)
+			if err != nil {
+				return 0, err
+			}
+			list = append(list, c)
+		}
+		for _, c := range list {
+			n, err := c.Await(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		return sum, nil
+	})
+	var log lockedText
+	e := serveWith(b, stet.Config{Store: s, Workflows: []stet.Definition{child, parent},
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	for b.Loop() {
+		run, err := parent.Start(b.Context(), e, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if sum, err := run.Wait(b.Context()); err != nil || sum != children*(children-1)/2 {
+			b.Fatalf("the sum is %d: %v", sum, err)
+		}
+	}
+	b.ReportMetric(float64(b.N*children)/b.Elapsed().Seconds(), "children/s")
+	if said := log.String(); strings.Contains(said, "lease") {
+		b.Errorf("the node has lost leases: %s", said)
+	}
+}
+
+// lockedText is text that several goroutines write.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
