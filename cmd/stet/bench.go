@@ -34,6 +34,7 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   message     -n runs that wait for a message, sent to one after the other
   foreign     -n runs in another process that wait for a message, sent from this one
   nodes       -n runs of --steps steps, with --work of computing each, by 1, 2, … --nodes processes
+  databases   throughput over one, two and three Postgres databases, each limited to 512 KiB/s
   failover    -n runs of waits of 50 ms, and as many of steps that take it, on --nodes processes: how long
               they stand still when one stops, one comes, one is killed, and the only one is killed and
               started again; on SQLite only the last
@@ -165,12 +166,9 @@ func (lc trialCommands) benchPlace(cfg *bench.Config) error {
 		cfg.Postgres, _, _ = strings.Cut(strings.TrimSpace(address), " ") // of several databases the first
 	}
 	if at, err := url.Parse(lc.db); err == nil && !kind.isFile() && at.Port() != "" && !strings.Contains(at.Host, ",") {
-		cfg.Server = at.Host
-		cfg.OpenVia = func(ctx context.Context, addr string) (store.Store, error) {
-			via := *at
-			via.Host = addr
-			lc.db = via.String()
-			return lc.benchStore()(ctx)
+		cfg.Server = at.String()
+		cfg.OpenVia = func(ctx context.Context, urls ...string) (store.Store, error) {
+			return (&opener{db: strings.Join(urls, " "), log: lc.log}).open(ctx, true)
 		}
 	}
 	return nil

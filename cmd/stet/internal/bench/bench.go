@@ -36,10 +36,10 @@ type Config struct {
 	// Redis is the URL of the server of a store in Redis; "" for others. Raw
 	// measures on it.
 	Redis string
-	// Server is the host and port of the store's only server, and OpenVia opens the store by way of another
-	// one. Workload unusual needs them.
+	// Server is the URL of the store's only server, and OpenVia opens a store at other ones: several are the
+	// databases of one store. Workloads unusual and databases need them.
 	Server  string
-	OpenVia func(ctx context.Context, addr string) (store.Store, error)
+	OpenVia func(ctx context.Context, urls ...string) (store.Store, error)
 	// Workload is one of Workloads, or "all".
 	Workload string
 	// Runs, Steps and Concurrency size the workload; 0: its defaults.
@@ -104,6 +104,7 @@ var workloads = map[string]workload{
 	"sleepers":   {measureSleepers, 1, 50_000, 0, 100}, // with 10,000 the noise of resident memory is above the gate
 	"idle":       {measureIdle, 1, 0, 0, 0},
 	"timers":     {measureTimers, 1, 1000, 0, 100},
+	"databases":  {measureDatabases, 1, 1000, 10, 300},
 	"retention":  {measureRetention, 1, 2000, 10, 100},
 	"unusual":    {measureUnusual, 3, 500, 10, 100},
 }
@@ -236,6 +237,9 @@ func (cfg *Config) check(names []string) error {
 	}
 	if cfg.Workload == "unusual" && cfg.OpenVia == nil {
 		bad("workload unusual: expected the URL of one server, found %s", cfg.DB)
+	}
+	if cfg.Workload == "databases" && (cfg.OpenVia == nil || cfg.Postgres == "") {
+		bad("workload databases: expected the URL of one Postgres server, found %s", cfg.DB)
 	}
 	if cfg.Workload == "nodes" && !cfg.many() {
 		bad("workload nodes: expected a store that several processes work on, in Postgres or Redis, found %s", cfg.DB)

@@ -81,7 +81,7 @@ var figuresOf = map[string][]string{
 
 func TestEachWorkload(t *testing.T) {
 	for _, name := range bench.Workloads() {
-		if name == "nodes" || name == "unusual" {
+		if name == "nodes" || name == "unusual" || name == "databases" {
 			continue // they need a server; see TestPostgresScripts of the command line
 		}
 		t.Run(name+" on SQLite", func(t *testing.T) {
@@ -178,6 +178,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 		"nodes on a file":       func(c *bench.Config) { c.Workload = "nodes" },
 		"failover in memory":    func(c *bench.Config) { c.Workload, c.File = "failover", "" },
 		"retention in memory":   func(c *bench.Config) { c.Workload, c.File = "retention", "" },
+		"databases on a file":   func(c *bench.Config) { c.Workload = "databases" },
 		"unusual on a file":     func(c *bench.Config) { c.Workload = "unusual" },
 		"negative values":       func(c *bench.Config) { c.ValueSize = -1 },
 		"negative work":         func(c *bench.Config) { c.Work = -1 },

@@ -32,8 +32,8 @@ var (
 	curveSizes       = []int{100, 1 << 10, 10 << 10, 100 << 10}
 )
 
-// measureCurves measures throughput over the number of runs at a time and over the size of values. The curve of nodes
-// is what workload nodes has measured, if it was.
+// measureCurves measures throughput over the number of runs at a time and over the size of values. The curves of nodes
+// and databases are what these workloads have measured, if they were.
 func measureCurves(ctx context.Context, cfg Config, driver rawDriver, report *Report) error {
 	concurrency := Curve{Name: "concurrency", Over: "runs at a time", Unit: "rows/s"}
 	for _, n := range curveConcurrency {
@@ -59,8 +59,13 @@ func measureCurves(ctx context.Context, cfg Config, driver rawDriver, report *Re
 		values.Points = append(values.Points, point)
 	}
 	report.Curves = append(report.Curves, concurrency, values)
-	if nodes := nodesCurve(report.Figures); len(nodes.Points) > 1 {
-		report.Curves = append(report.Curves, nodes)
+	for _, c := range []Curve{
+		countedCurve(report.Figures, "nodes", "processes on this machine"),
+		countedCurve(report.Figures, "databases", "databases, each limited as if it had a machine of its own"),
+	} {
+		if len(c.Points) > 1 {
+			report.Curves = append(report.Curves, c)
+		}
 	}
 	return nil
 }
@@ -112,13 +117,13 @@ func measurePoint(ctx context.Context, cfg Config, driver rawDriver) (Point, err
 	return Point{Rate: runs * float64(cfg.Steps+2), Raw: (before + after) / 2}, nil
 }
 
-// nodesCurve takes the curve from the figures of workload nodes.
-func nodesCurve(figures []Figure) Curve {
-	c := Curve{Name: "nodes", Over: "processes on this machine", Unit: "runs/s"}
+// countedCurve takes a curve from the figures of a workload, which are named by numbers of what it is called.
+func countedCurve(figures []Figure, workload, over string) Curve {
+	c := Curve{Name: workload, Over: over, Unit: "runs/s"}
 	for _, f := range figures {
 		var n int
-		if _, err := fmt.Sscanf(f.Name, "%d nodes", &n); err == nil && f.Workload == "nodes" &&
-			strings.HasSuffix(f.Name, " nodes") {
+		if _, err := fmt.Sscanf(f.Name, "%d "+workload, &n); err == nil && f.Workload == workload &&
+			strings.HasSuffix(f.Name, " "+workload) {
 			c.Points = append(c.Points, Point{X: float64(n), Rate: f.Value})
 		}
 	}

@@ -3,10 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"sync"
+	"net/url"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -38,13 +35,18 @@ func measureUnusual(ctx context.Context, cfg *Config, r *Report) (err error) {
 	if cfg.OpenVia == nil {
 		return nil // of "all" on a store without a server, or with several
 	}
-	way, err := newDistance(cfg.Server, trip)
+	at, err := url.Parse(cfg.Server)
+	if err != nil {
+		return err
+	}
+	way, err := newDistance(at.Host, trip, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, way.close()) }()
 	far := *cfg
-	far.Open = func(ctx context.Context) (store.Store, error) { return cfg.OpenVia(ctx, way.addr()) }
+	at.Host = way.addr()
+	far.Open = func(ctx context.Context) (store.Store, error) { return cfg.OpenVia(ctx, at.String()) }
 	w := sequence(cfg.Steps)
 	s, err := far.serve(ctx, nil, w, showing)
 	if err != nil {
@@ -76,101 +78,4 @@ func measureUnusual(ctx context.Context, cfg *Config, r *Report) (err error) {
 		out.atLeast("beside one that sets values, of alone", beside/plain, 0.7, "times")
 		return nil
 	})
-}
-
-// distance stands between clients and a server, which is farther away by it.
-type distance struct {
-	listener net.Listener
-	target   string
-	half     time.Duration
-	done     sync.WaitGroup
-
-	mu    sync.Mutex
-	over  bool
-	conns []net.Conn
-}
-
-func newDistance(target string, trip time.Duration) (*distance, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("a way to the server: %w", err)
-	}
-	d := &distance{listener: l, target: target, half: trip / 2}
-	d.done.Go(d.accept)
-	return d, nil
-}
-
-func (d *distance) addr() string { return d.listener.Addr().String() }
-
-// close cuts what is still connected.
-func (d *distance) close() error {
-	err := d.listener.Close()
-	d.mu.Lock()
-	d.over = true
-	for _, c := range d.conns {
-		_ = c.Close() // perhaps a second time
-	}
-	d.mu.Unlock()
-	d.done.Wait()
-	return err
-}
-
-func (d *distance) accept() {
-	for {
-		client, err := d.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", d.target)
-		if err != nil || !d.keep(client, server) {
-			_ = client.Close() // it tries again
-			continue
-		}
-		d.done.Go(func() { d.pass(server, client) })
-		d.done.Go(func() { d.pass(client, server) })
-	}
-}
-
-func (d *distance) keep(conns ...net.Conn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.over {
-		for _, c := range conns {
-			_ = c.Close() // nothing was sent
-		}
-		return false
-	}
-	d.conns = append(d.conns, conns...)
-	return true
-}
-
-// pass copies what it reads, half a trip later.
-func (d *distance) pass(to io.WriteCloser, from io.Reader) {
-	type piece struct {
-		data []byte
-		at   time.Time
-	}
-	pieces := make(chan piece, 1000)
-	d.done.Go(func() {
-		defer close(pieces)
-		for {
-			data := make([]byte, 64<<10)
-			n, err := from.Read(data)
-			if n > 0 {
-				pieces <- piece{data[:n], time.Now().Add(d.half)}
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
-	failed := false
-	for p := range pieces { // to their end, so that the reader ends
-		time.Sleep(time.Until(p.at)) // the way itself
-		if !failed {
-			_, err := to.Write(p.data)
-			failed = err != nil
-		}
-	}
-	_ = to.Close() // perhaps a second time
 }
