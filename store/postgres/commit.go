@@ -66,7 +66,8 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch, posts []post) 
 	f := &s.flat
 	defer f.empty()
 	f.seat, f.posts = s.seat, posts
-	if !f.take(b) || s.cfg.turnByTurn {
+	taken := f.take(b)
+	if !taken && !f.again || s.cfg.turnByTurn {
 		return none, errNotAtOnce
 	}
 	conn, err := s.commits.Acquire(ctx)
@@ -74,6 +75,15 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch, posts []post) 
 		return none, s.classify(ctx, act, err)
 	}
 	defer conn.Release()
+	if !taken {
+		again, err := f.takeAgain(ctx, s, conn.Conn())
+		if err != nil {
+			return none, s.classify(ctx, act, err)
+		}
+		if !again {
+			return none, errNotAtOnce
+		}
+	}
 	at := stamp{}
 	var ok bool
 	if at.fence, ok, err = s.fenceOf(ctx, conn.Conn(), f); err != nil {
@@ -85,8 +95,8 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch, posts []post) 
 	at.floor, at.test = s.times()
 	warned := s.warnings(conn).Load()
 	got, kind, err := f.tryWays(ctx, s, conn.Conn(), at, last)
-	if refusedAtOnce(err) {
-		again, failed := f.holdUnexamined(ctx, s, conn.Conn())
+	if refusedAtOnce(err) && taken {
+		again, failed := f.takeAgain(ctx, s, conn.Conn())
 		if failed != nil {
 			return none, s.classify(ctx, act, failed)
 		}

@@ -135,7 +135,14 @@ const receiversText = "SELECT " + runNoOutput + " FROM stet.runs r WHERE r.id=AN
 func (f *flatBatch) receivers() *values {
 	v := newValues()
 	textsOf(v, f.sends, func(r sendRow) string { return r.RunID })
-	numbersOf(v, f.sends, func(r sendRow) int64 { return int64(r.RunNo) })
+	nos := make([]int64, 0, len(f.sends)+len(f.riders.facts))
+	for _, r := range f.sends {
+		nos = append(nos, int64(r.RunNo))
+	}
+	for _, k := range f.riders.facts {
+		nos = append(nos, k.run)
+	}
+	v.numbers(nos)
 	return v
 }
 

@@ -33,6 +33,9 @@ type flatBatch struct {
 	seat     *seat                // of the store
 	posts    []post               // for other databases
 	held     map[store.RunNo]bool // runs whose update something unexamined holds back
+	known    map[*store.Command]*fact
+	tags     map[store.RunNo][]byte // of the runs whose turns change them, as they are stored
+	again    bool                   // something is to be asked before the batch can be taken
 	names    runNames
 
 	params *values // room for the parameters
@@ -110,7 +113,7 @@ func (f *flatBatch) take(b *store.Batch) bool {
 }
 
 func (f *flatBatch) turn(place int64, t *store.Turn) bool {
-	if len(t.Rewrites)+len(t.Returned)+len(t.Dead)+len(t.Refused)+len(t.Audit) > 0 || t.Rewound || !f.riders.turn(t) {
+	if len(t.Rewrites)+len(t.Returned)+len(t.Dead)+len(t.Refused)+len(t.Audit) > 0 || t.Rewound || !f.riders.turn(f, t) {
 		return false
 	}
 	run := int64(t.Run)
@@ -180,6 +183,10 @@ func (f *flatBatch) commands(turn int64, list []store.Command) bool {
 }
 
 func (f *flatBatch) command(turn int64, c *store.Command) bool {
+	if k := f.known[c]; k != nil {
+		f.riders.facts = append(f.riders.facts, k)
+		return true
+	}
 	st, id := c.Start, c.RunID
 	if st != nil {
 		id = st.ID
@@ -193,7 +200,10 @@ func (f *flatBatch) command(turn int64, c *store.Command) bool {
 	case st == nil:
 		f.riders.sends = f.riders.sends || known || c.Item.Kind == store.ItemGrant
 		f.addSend(sendRow{turn, c, false})
-	case known, st.Fork != nil, st.Queue != nil && st.Queue.Ask.Start != nil: // known: by a former command
+	case known: // by a former command
+		f.again = true
+		return false
+	case st.Fork != nil, st.Queue != nil && st.Queue.Ask.Start != nil:
 		return false
 	default:
 		f.starts = append(f.starts, startRow{turn, c.Claim && st.Queue == nil, st})

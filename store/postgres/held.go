@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stet-run/stet/store"
 )
@@ -55,7 +54,7 @@ func (f *flatBatch) holdBack(b *store.Batch) {
 			for k := range sends {
 				c := &sends[k]
 				no := f.names.of(c)
-				if place, ok := places[no]; ok && c.Item != nil && place > i {
+				if place, ok := places[no]; ok && c.Item != nil && place > i && f.known[c] == nil {
 					f.hold(no)
 				}
 			}
@@ -79,14 +78,50 @@ const unexaminedText = `SELECT (SELECT array_agg(u.run) FROM unnest($1::bigint[]
 	FROM unnest($3::text[]) WITH ORDINALITY AS q(id, place), LATERAL (
 		SELECT r.run_no FROM stet.runs r WHERE r.id=q.id AND r.run_no=ANY($1) OFFSET 0) r`
 
-// holdUnexamined finds out which updates are held back by items that are there, or that are sent by
-// the ID of their run, and takes the batch anew if some are.
-func (f *flatBatch) holdUnexamined(ctx context.Context, s *Store, conn *pgx.Conn) (again bool, err error) {
-	var runs, examined []int64
+// takeAgain asks the server, which has refused the batch, what keeps its statement from being written: updates that are
+// held back by items that are there, or that are sent by the ID of their run, and commands that write nothing; and the
+// tags of runs that change them. It takes the batch from scratch if there are some.
+func (f *flatBatch) takeAgain(ctx context.Context, s *Store, conn *pgx.Conn) (again bool, err error) {
+	runs, examined := f.suspended()
 	var ids []string
 	b := f.b
-	for _, t := range b.Turns {
-		if !suspends(t.Update) || f.held[t.Run] {
+	if len(runs) > 0 {
+		ids = f.unnamed()
+	}
+	commands := f.mayBeKnown()
+	if len(runs)+len(commands)+len(f.retags()) == 0 {
+		return false, nil
+	}
+	is, err := f.askServer(ctx, s, conn, runs, examined, ids, commands)
+	if err != nil || len(is.places) != len(is.named) {
+		return false, err
+	}
+	if f.names == nil || len(f.names) > maxNames {
+		f.names = runNames{}
+	}
+	for i, place := range is.places {
+		f.names[ids[place-1]] = store.RunNo(is.named[i])
+	}
+	facts := f.facts(commands, is.known)
+	held := map[store.RunNo]bool{}
+	news := len(is.named)+len(facts)+len(is.tags) > 0
+	for _, run := range is.held {
+		held[store.RunNo(run)] = true
+		news = news || !f.held[store.RunNo(run)]
+	}
+	if !news {
+		return false, nil
+	}
+	seat, posts := f.seat, f.posts
+	f.empty()
+	f.seat, f.posts, f.held, f.known, f.tags = seat, posts, held, facts, is.tags
+	return f.take(b), nil
+}
+
+// suspended returns the runs whose updates any unexamined item holds back, and what the turns of these have examined.
+func (f *flatBatch) suspended() (runs, examined []int64) {
+	for _, t := range f.b.Turns {
+		if !suspends(t.Update) {
 			continue
 		}
 		runs = append(runs, int64(t.Run))
@@ -99,10 +134,12 @@ func (f *flatBatch) holdUnexamined(ctx context.Context, s *Store, conn *pgx.Conn
 			}
 		}
 	}
-	if len(runs) == 0 {
-		return false, nil
-	}
-	for _, t := range b.Turns {
+	return runs, examined
+}
+
+// unnamed returns the IDs to which turns send something and whose runs are not known.
+func (f *flatBatch) unnamed() (ids []string) {
+	for _, t := range f.b.Turns {
 		for _, sends := range t.Sent(store.Committed) {
 			for k := range sends {
 				if c := &sends[k]; c.Item != nil && c.RunNo == 0 && f.names[c.RunID] == 0 {
@@ -112,43 +149,5 @@ func (f *flatBatch) holdUnexamined(ctx context.Context, s *Store, conn *pgx.Conn
 		}
 	}
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	v := newValues()
-	v.numbers(runs, examined)
-	v.texts(ids)
-	batch := &pgconn.Batch{}
-	if err := s.statement(ctx, batch, conn.PgConn(), unexaminedText, v); err != nil {
-		return false, err
-	}
-	results := conn.PgConn().ExecBatch(ctx, batch)
-	var found [3][]int64
-	if results.NextResult() {
-		var row [][]byte
-		row, err = onlyRow(results.ResultReader(), len(found))
-		for i := 0; i < len(found) && err == nil; i++ {
-			found[i], err = readNumbers(row[i])
-		}
-	}
-	if closed := results.Close(); closed != nil {
-		return false, closed // the first error
-	}
-	held, places, named := found[0], found[1], found[2]
-	if err != nil || len(held)+len(named) == 0 || len(places) != len(named) {
-		return false, err
-	}
-	if f.names == nil || len(f.names) > maxNames {
-		f.names = runNames{}
-	}
-	for i, place := range places {
-		f.names[ids[place-1]] = store.RunNo(named[i])
-	}
-	known := f.held
-	seat, posts := f.seat, f.posts
-	f.empty()
-	f.seat, f.posts = seat, posts
-	f.held = known
-	for _, run := range held {
-		f.hold(store.RunNo(run))
-	}
-	return f.take(b), nil
+	return slices.Compact(ids)
 }

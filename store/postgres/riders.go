@@ -29,8 +29,10 @@ type riders struct {
 	queued    []*store.Start // with tags, or in a queue
 	tagged    []tagRow
 	held      []updateRow // updates that are held back
-	sends     bool        // the items ride as well
-	posts     []post      // for other databases
+	facts     []*fact     // commands that write nothing
+	retagged  []retagRow
+	sends     bool   // the items ride as well
+	posts     []post // for other databases
 }
 
 // valueRow is a value that a run shows.
@@ -69,18 +71,19 @@ type tagRow struct {
 func (r *riders) emptied() riders {
 	return riders{values: emptied(r.values), streams: emptied(r.streams), appends: emptied(r.appends),
 		prunes: emptied(r.prunes), answers: emptied(r.answers), continues: emptied(r.continues),
-		queued: emptied(r.queued), tagged: emptied(r.tagged), held: emptied(r.held), posts: emptied(r.posts)}
+		queued: emptied(r.queued), tagged: emptied(r.tagged), held: emptied(r.held), posts: emptied(r.posts),
+		facts: emptied(r.facts), retagged: emptied(r.retagged)}
 }
 
 func (r *riders) any() bool {
 	return r.sends || len(r.values)+len(r.streams)+len(r.prunes)+len(r.answers)+len(r.continues)+
-		len(r.queued)+len(r.held)+len(r.posts) > 0
+		len(r.queued)+len(r.held)+len(r.posts)+len(r.facts)+len(r.retagged) > 0
 }
 
 // turn takes the rarer parts of a turn. It reports false for some that need more care.
-func (r *riders) turn(t *store.Turn) bool {
+func (r *riders) turn(f *flatBatch, t *store.Turn) bool {
 	run := int64(t.Run)
-	if len(t.Tags) > 0 { // what they are merged with is to be read first
+	if len(t.Tags) > 0 && !r.retag(f, t) {
 		return false
 	}
 	for _, s := range t.Prune {
@@ -97,9 +100,6 @@ func (r *riders) turn(t *store.Turn) bool {
 	}
 	r.stream(run, t.Appends)
 	if u := t.Update; u != nil && u.Continue != nil {
-		if t.Incarnation == 0 { // how the run began is to be read first
-			return false
-		}
 		r.continues = append(r.continues, t)
 	}
 	return true
@@ -146,10 +146,11 @@ func (r *riders) start(f *flatBatch, turn int64, st *store.Start) {
 	}
 }
 
-// post takes the posts of a batch whose turns are all committed or held back.
+// post takes the posts of a batch whose turns are all committed or held back, but for what starts ask that make no run.
 func (r *riders) post(f *flatBatch) {
 	for i := range f.posts {
-		if p := &f.posts[i]; p.turn < 0 || !p.update || !f.held[f.b.Turns[p.turn].Run] {
+		p := &f.posts[i]
+		if (p.turn < 0 || !p.update || !f.held[f.b.Turns[p.turn].Run]) && f.known[f.startOf(p)] == nil {
 			r.posts = append(r.posts, *p)
 		}
 	}
@@ -222,8 +223,10 @@ const (
 		WHERE run_no=ANY($1) AND kind={update} AND verdict IS NULL`
 
 	continueRuns = `WITH x AS (UPDATE stet.runs r SET incarnation=incarnation+1, random=NULL,
-			(workflow, input, seed, began) = (
-			SELECT $2[k], $3[k], $4[k], greatest($5[k], ` + nowOfContinue + `)
+			(first, workflow, input, seed, began) = (
+			SELECT CASE WHEN r.incarnation>0 THEN r.first ELSE coalesce($8[k],
+					r.seed || sha256(coalesce(r.input, '')) || convert_to(r.workflow, 'UTF8')) END, -- see sqlstore.EncodeOrigin
+				$2[k], $3[k], $4[k], greatest($5[k], ` + nowOfContinue + `)
 			FROM (SELECT array_position($1, r.run_no) AS k OFFSET 0) q)
 		WHERE r.run_no=ANY($1)` + done
 
@@ -318,6 +321,7 @@ func (r *riders) after(f *flatBatch, at stamp) (list []statement) {
 	guard.text(f.b.Boot)
 	guard.number(f.b.No)
 	add(wasWritten, guard)
+	r.addKnown(add)
 	if len(r.answers) > 0 {
 		byItem(r.answers)
 		v := newValues()
@@ -340,6 +344,7 @@ func (r *riders) after(f *flatBatch, at stamp) (list []statement) {
 	if len(r.queued) > 0 {
 		r.addQueued(add)
 	}
+	r.addRetagged(add)
 	if len(r.held) > 0 {
 		v := newValues()
 		numbersOf(v, r.held, func(u updateRow) int64 { return u.run })
@@ -403,6 +408,12 @@ func (r *riders) addContinues(at stamp, add func(string, *values)) {
 	byteasOf(v, c, func(t *store.Turn) []byte { return t.Update.Continue.Seed[:] })
 	numbersOf(v, c, func(t *store.Turn) int64 { return int64(t.Update.Continue.At) })
 	addTimes(v, at)
+	byteasOf(v, c, func(t *store.Turn) []byte {
+		if first := &t.Update.Continue.First; *first != (store.Origin{}) {
+			return sqlstore.EncodeOrigin(first)
+		}
+		return nil
+	})
 	add(continueRuns, v)
 }
 
@@ -434,7 +445,7 @@ func (f *flatBatch) sendStatement(at stamp) statement {
 	f.addItems(v, f.sends)
 	var runs, places []int64
 	for i, t := range f.b.Turns {
-		if t.Update != nil && !f.held[t.Run] {
+		if t.Update != nil && !f.held[t.Run] || len(t.Tags) > 0 {
 			runs, places = append(runs, int64(t.Run)), append(places, int64(i+1))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,6 +30,15 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 		t.Fatalf("found %+v: %v", items, err)
 	}
 	n.commit(t, turn(&b, func(t *store.Turn) { t.Consumed = []store.Consumption{{Item: items[0].No}} }))
+	over := n.started(t, "over")
+	n.commit(t, turn(&over, func(t *store.Turn) { t.Update = &store.Update{Status: store.Succeeded} }))
+	foreign := start("a")
+	foreign.Start.Seed = store.Seed([]byte("another seed 16b"))
+	if _, err := s.Commit(t.Context(), n.batch(nil, message(a.ID, "there"))); err != nil {
+		t.Fatal(err)
+	}
+	another := message(a.ID, "there")
+	another.Item = &store.Item{Kind: store.ItemMessage, ID: "there", Origin: "another"}
 	if _, err := application(t, dsn).Exec(t.Context(), "BEGIN; SELECT FROM stet.boots FOR KEY SHARE"); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +51,8 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 		name     string
 		a, b     func(*store.Turn)
 		commands []store.Command
-		want     store.Verdict // of b
+		want     store.Verdict   // of b
+		answers  []store.Outcome // of what a sends, and of the commands; nil: all are applied
 	}{
 		{name: "a value", b: func(t *store.Turn) { t.Values = []store.Setting{{Name: "v", Value: []byte("1")}} }},
 		{name: "a stream", b: func(t *store.Turn) {
@@ -52,6 +63,8 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 			t.Answers = []store.Consumption{{Item: items[0].No, Verdict: []byte("x")}}
 		}},
 		{name: "a start with tags", commands: []store.Command{tagged}},
+		{name: "tags", a: func(t *store.Turn) { t.Tags = []store.Pair{{Key: "k", Value: "1"}, {Key: "l", Value: "2"}} }},
+		{name: "other tags", a: func(t *store.Turn) { t.Tags = []store.Pair{{Key: "k", Value: "3"}, {Key: "l"}} }},
 		{name: "an item of a turn before, by the run's ID", want: store.StillReady,
 			a: func(t *store.Turn) { t.Sends = []store.Command{message(b.ID, "m2")} },
 			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
@@ -65,6 +78,24 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 			b: func(t *store.Turn) { t.Update = &store.Update{Status: store.Suspended} }},
 		{name: "several items, of which the first claims", commands: []store.Command{claim, message(b.ID, "one"),
 			message(b.ID, "three")}},
+		{name: "starts whose runs exist", answers: []store.Outcome{store.Exists, store.Applied, store.Exists, store.Applied,
+			store.Applied},
+			a:        func(t *store.Turn) { t.Sends = []store.Command{foreign} },
+			commands: []store.Command{start("a"), foreign, start("over"), start("new")}},
+		{name: "items that are there", answers: []store.Outcome{store.Applied, store.Applied, store.Duplicate, store.Applied},
+			a:        func(t *store.Turn) { t.Sends = []store.Command{{RunNo: a.No, Item: message("", "there").Item}} },
+			commands: []store.Command{message("a", "there"), another, message("a", "new")}},
+		{name: "items for runs that have ended or do not exist", answers: []store.Outcome{store.Ended, store.NotFound,
+			store.Ended, store.Applied, store.NotFound},
+			a:        func(t *store.Turn) { t.Sends = []store.Command{message("over", "x"), message("nobody", "x")} },
+			commands: []store.Command{message("over", "x"), message("a", "x"), message("nobody", "x")}},
+		{name: "an item of a turn for a run that does not exist",
+			answers: []store.Outcome{store.NotFound, store.Applied}, commands: []store.Command{message("b", "late")},
+			a: func(t *store.Turn) { t.Sends = []store.Command{message("none", "x")} }},
+		{name: "the first continue-as-new", a: func(t *store.Turn) {
+			t.Update = &store.Update{Status: store.Running, Continue: &store.Continuation{Workflow: "w", Input: []byte("next"),
+				Seed: store.Seed([]byte("another seed 16b"))}}
+		}},
 	} {
 		turns := []*store.Turn{turn(&a, test.a), turn(&b, test.b)}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -79,11 +110,24 @@ func TestRarerPartsTakeOneStatement(t *testing.T) {
 		if result.Turns[0].Verdict != store.Committed || result.Turns[1].Verdict != test.want {
 			t.Errorf("%s: got %+v", test.name, result.Turns)
 		}
-		for i := range result.Commands {
-			if result.Commands[i].Outcome != store.Applied {
-				t.Errorf("%s: got %+v", test.name, result.Commands[i])
+		for i, answer := range slices.Concat(result.Turns[0].Sends, result.Commands) {
+			want := store.Applied
+			if test.answers != nil {
+				want = test.answers[i]
+			}
+			if answer.Outcome != want || want != store.NotFound && answer.Run.No == 0 {
+				t.Errorf("%s: answer %d is %+v; want outcome %d", test.name, i, answer, want)
 			}
 		}
+	}
+	runs, _, err := s.Load(t.Context(), []store.RunNo{a.No})
+	if err != nil || len(runs) != 1 || !slices.Equal(runs[0].Run.Tags, []store.Pair{{Key: "k", Value: "3"}}) ||
+		runs[0].Run.Incarnation != 1 || runs[0].Run.First != a.Origin() {
+		t.Errorf("found %+v: %v", runs, err)
+	}
+	page, err := s.List(t.Context(), store.Filter{Tags: []store.Pair{{Key: "k", Value: "3"}}})
+	if err != nil || len(page.Runs) != 1 || page.Runs[0].No != a.No {
+		t.Errorf("listed %+v: %v", page.Runs, err)
 	}
 	feeds, err := s.Feeds(t.Context(), store.FeedQuery{Runs: []store.RunNo{b.No}})
 	if err != nil || len(feeds) != 2 || feeds[0].Last+feeds[1].Last != 3 {
@@ -107,13 +151,25 @@ func update(run, id string) store.Command {
 	return c
 }
 
-// BenchmarkUnusualTurn writes batches of 100 plain turns, and the same beside one that sets a
-// value, with a server that is 1 ms away.
+// BenchmarkUnusualTurn writes batches of 100 plain turns, and the same beside one that is unusual or beside a command
+// that writes nothing, with a server that is 1 ms away.
 func BenchmarkUnusualTurn(b *testing.B) {
 	for _, kind := range []struct {
-		name   string
-		values []store.Setting
-	}{{"plain", nil}, {"value", []store.Setting{{Name: "v", Value: []byte("1")}}}} {
+		name     string
+		unusual  func(t *store.Turn, n int64)
+		commands []store.Command
+	}{
+		{name: "plain"},
+		{name: "value", unusual: func(t *store.Turn, _ int64) {
+			t.Values = []store.Setting{{Name: "v", Value: []byte("1")}}
+		}},
+		{name: "tags", unusual: func(t *store.Turn, n int64) { t.Tags = []store.Pair{{Key: "k", Value: fmt.Sprint(n)}} }},
+		{name: "a start that exists", commands: []store.Command{start("aa")}},
+		{name: "a message to an ended run", commands: []store.Command{message("over", "m")}},
+		{name: "a message of a turn to no run", unusual: func(t *store.Turn, n int64) {
+			t.Sends = []store.Command{message("nobody", "m")}
+		}},
+	} {
 		b.Run(kind.name, func(b *testing.B) {
 			server := servers.NewPostgres(b)
 			s := open(b, server.TCP(distant(b, server.Addr(), time.Millisecond)))
@@ -123,12 +179,18 @@ func BenchmarkUnusualTurn(b *testing.B) {
 				r := n.started(b, string(rune('a'+i/26))+string(rune('a'+i%26)))
 				list[i] = &store.Turn{Run: r.No, Shard: r.Shard, Insert: true, Entries: []store.Entry{done("")}}
 			}
-			list[100].Values = kind.values
+			over := n.started(b, "over")
+			n.commit(b, turn(&over, func(t *store.Turn) { t.Update = &store.Update{Status: store.Succeeded} }))
 			for b.Loop() {
 				for _, t := range list {
 					t.Entries[0].Loc = string(rune(n.no + 1<<16))
 				}
-				n.commit(b, list...)
+				if kind.unusual != nil {
+					kind.unusual(list[100], n.no)
+				}
+				if _, err := s.Commit(b.Context(), n.batch(list, kind.commands...)); err != nil {
+					b.Fatal(err)
+				}
 			}
 			b.ReportMetric(float64(b.N*len(list))/b.Elapsed().Seconds(), "steps/s")
 		})

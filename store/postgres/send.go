@@ -79,7 +79,7 @@ func (f *flatBatch) sendMore(ctx context.Context, s *Store, conn *pgx.Conn, is s
 	} else {
 		list = append(list, is)
 	}
-	if len(f.sends) > 0 {
+	if len(f.sends)+len(f.riders.facts) > 0 {
 		list = append(list, statement{receiversText, f.receivers(), func(a *answer, rows *pgconn.ResultReader) error {
 			return a.readReceivers(conn, rows)
 		}})
@@ -123,6 +123,13 @@ func (f *flatBatch) result(got *answer) (store.BatchResult, error) {
 		}
 	}
 	answer := func(c *store.Command) (store.Answer, error) {
+		if k := f.known[c]; k != nil {
+			a, ok := k.answer(got.runs)
+			if !ok {
+				return a, fmt.Errorf("commit a batch: %w: run number %d is not there", store.ErrDamaged, k.run)
+			}
+			return a, nil
+		}
 		skip()
 		if c.Start != nil {
 			a := started(c.Start, store.RunNo(runs[nextRun]), f.starts[nextRun].claim, got.now)
