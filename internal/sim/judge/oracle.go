@@ -430,8 +430,12 @@ func (o *oracle) ended(r plan.Run, d *plan.Dump) {
 }
 
 // bereft says whether a run has failed because its child was cancelled, and has ended itself before: an operator
-// has then taken it up, and a child that was cancelled with it does not go on.
+// has then taken it up, and a child that was cancelled with it does not go on. A fork awaits the children of its
+// origin, which may have cancelled them.
 func (o *oracle) bereft(r *plan.Run, d *plan.Dump) bool {
+	if strings.Contains(r.ID, "-fork-") {
+		return strings.Contains(d.Error, "cancelled: its parent")
+	}
 	ended := r.MaxRun > 0 || r.MaxWait > 0 || o.acted(r.ID, plan.Cancel, plan.Terminate)
 	return ended && o.acted(r.ID, plan.Edit, plan.Rewind) && strings.Contains(d.Error, "cancelled: its parent has ended")
 }

@@ -10,8 +10,10 @@ import (
 )
 
 // TestARunThatIsTakenUpMayLackItsChild: a child that was cancelled at the end of its parent fails the parent
-// when an operator takes that up (seed 3516). Of a run that nobody has ended, or taken up, that is said.
+// when an operator takes that up (seed 3516). Of a run that nobody has ended, or taken up, that is said. A fork awaits
+// the children of its origin, which may have cancelled them.
 func TestARunThatIsTakenUpMayLackItsChild(t *testing.T) {
+	const fork = `run "r-fork-1" failed: run "c" is cancelled: cancelled: its parent does not wait for it any more`
 	const bereft = `run "r" failed: run "c" is cancelled: cancelled: its parent has ended`
 	for _, c := range []struct {
 		err  string
@@ -23,8 +25,14 @@ func TestARunThatIsTakenUpMayLackItsChild(t *testing.T) {
 		{bereft, []string{plan.Edit}, true},
 		{bereft, []string{plan.Terminate}, true},
 		{`run "r" failed: another cause`, []string{plan.Terminate, plan.Edit}, true},
+		{fork, nil, false},
+		{`run "r-fork-1" failed: another cause`, nil, true},
 	} {
-		p := plan.Plan{Runs: []plan.Run{{ID: "r", Program: plan.Program{{Kind: plan.Call, Name: "ca1"}}}}}
+		id := "r"
+		if strings.Contains(c.err, "-fork-") {
+			id = "r-fork-1"
+		}
+		p := plan.Plan{Runs: []plan.Run{{ID: id, Program: plan.Program{{Kind: plan.Call, Name: "ca1"}}}}}
 		for i, kind := range c.acts {
 			p.Acts = append(p.Acts, plan.Act{No: i, Kind: kind, Run: "r"})
 		}
@@ -32,7 +40,7 @@ func TestARunThatIsTakenUpMayLackItsChild(t *testing.T) {
 		for i := range c.acts {
 			o.acts[i] = &plan.Note{Kind: plan.Done}
 		}
-		o.ended(p.Runs[0], &plan.Dump{ID: "r", Status: "failed", Error: c.err})
+		o.ended(p.Runs[0], &plan.Dump{ID: id, Status: "failed", Error: c.err})
 		said := slices.ContainsFunc(o.violations, func(v string) bool { return strings.Contains(v, "has failed") })
 		if said != c.said {
 			t.Errorf("%q after %q: %q", c.err, c.acts, o.violations)
