@@ -41,7 +41,8 @@ var rare = []string{
 	"queue of runs is full", "rate is used up", "run of a schedule", "schedule was paused",
 	"instant of a zone whose clocks are changed", "started again after its deletion",
 	// Scenes that were played to their point.
-	"scene of commits lost", "scene of ended parent", "scene of event for one", "scene of full rate",
+	"scene of claims lost", "scene of commits lost", "scene of ended parent", "scene of event for one", "scene of full rate",
+	"scene of letter again", "scene of quiet sleeps",
 	"scene of letters at once", "scene of wait in vain",
 }
 

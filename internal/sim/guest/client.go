@@ -324,6 +324,9 @@ func (c *client) act(ctx context.Context, a plan.Act) {
 			return err
 		case plan.Replay, plan.Discard:
 			letters, _, err := c.DeadLetters().List(ctx, store.DeadFilter{Limit: store.MaxPage})
+			if a.Kind == plan.Replay { // others are for one place in one run
+				letters = slices.DeleteFunc(letters, func(l stet.DeadLetter) bool { return l.Kind != store.ItemMessage })
+			}
 			if err != nil || len(letters) == 0 {
 				return err
 			}

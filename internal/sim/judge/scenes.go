@@ -35,10 +35,12 @@ func (o *oracle) scene() {
 	case plan.EndedParent:
 		d := o.dumps[o.plan.Cast[0]]
 		reached = d.Status == "cancelled" && len(d.Lines) == 0
-	case plan.EventForOne:
+	case plan.EventForOne, plan.LetterAgain:
 		reached = reached && got == 1
 	case plan.WaitInVain:
 		reached = reached && got == 1 && timedOut == 1
+	case plan.ClaimsLost:
+		reached = reached && o.reached["adoption after a lost answer"] > 0
 	case plan.CommitsLost:
 		reached = reached && o.reached["request lost"] > 0
 	}

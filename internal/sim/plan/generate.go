@@ -543,8 +543,11 @@ func (g *generator) acts() {
 		add(several("letters", 3), func(a *Act) {
 			a.Kind, a.From, a.Keyed, a.Count = verb, 100+a.No, false, g.IntN(3)
 			a.At = g.Length/2 + g.upTo(g.Length/2) // there are some by then
-			if verb == Discard || g.chance(0.3) {
+			switch last := slices.MaxFunc(g.Runs, func(a, b Run) int { return cmp.Compare(a.At, b.At) }); {
+			case verb == Discard || g.chance(0.2):
 				a.Run = ""
+			case g.chance(0.8): // it may still live
+				a.Run, a.At = last.ID, max(a.At, last.At+g.upTo(time.Second))
 			}
 		})
 	}

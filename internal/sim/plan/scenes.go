@@ -15,7 +15,8 @@ var scenes = []struct {
 }{
 	{LettersAtOnce, (*generator).lettersAtOnce}, {EndedParent, (*generator).endedParent},
 	{EventForOne, (*generator).eventForOne}, {WaitInVain, (*generator).waitInVain},
-	{FullRate, (*generator).fullRate}, {CommitsLost, (*generator).commitsLost},
+	{FullRate, (*generator).fullRate}, {CommitsLost, (*generator).commitsLost}, {ClaimsLost, (*generator).claimsLost},
+	{LetterAgain, (*generator).letterAgain}, {QuietSleeps, (*generator).quietSleeps},
 }
 
 // Names of scenes.
@@ -26,6 +27,9 @@ const (
 	WaitInVain    = "wait in vain"
 	FullRate      = "full rate"
 	CommitsLost   = "commits lost"
+	ClaimsLost    = "claims lost"
+	LetterAgain   = "letter again"
+	QuietSleeps   = "quiet sleeps"
 )
 
 // scene adds one of them to most worlds of that feature.
@@ -143,4 +147,40 @@ func (g *generator) commitsLost(at time.Duration) {
 			Kind: Lose, At: min(at+500*time.Millisecond, g.Length), Lasts: time.Second, Node: node, Share: 0.5, Method: "Commit",
 		})
 	}
+}
+
+// claimsLost: answers to claims are lost while a run wakes again and again.
+func (g *generator) claimsLost(at time.Duration) {
+	var p Program
+	for range 12 {
+		p = append(p, g.waits(Sleep, "", 100*time.Millisecond+g.upTo(300*time.Millisecond)))
+	}
+	g.enters(at, p)
+	for node := range g.Nodes {
+		g.Faults = append(g.Faults, Fault{
+			Kind: Unheard, At: min(at+300*time.Millisecond, g.Length), Lasts: 3 * time.Second, Node: node, Share: 0.4,
+			Method: "Claim",
+		})
+	}
+}
+
+// letterAgain: a run ends without a message, and an operator sends the dead letter to another one, which waits for it.
+func (g *generator) letterAgain(at time.Duration) {
+	box := Receive + "-scene"
+	first := g.enters(at, Program{g.waits(Sleep, "", time.Second)})
+	second := g.enters(at, Program{g.waits(Receive, box, Patience)})
+	g.does(at+300*time.Millisecond, Send, first, box)
+	g.does(at+2*time.Second, Replay, second, "")
+}
+
+// quietSleeps: a run sleeps for short times when nothing else happens, and nodes seldom look by themselves.
+func (g *generator) quietSleeps(time.Duration) {
+	for i := range g.Nodes {
+		g.Nodes[i].Poll, g.Nodes[i].MaxRuns = 10*time.Second, 0
+	}
+	p := Program{g.waits(Sleep, "", g.Length+g.Nodes[0].LeaseTTL+40*time.Second)}
+	for range 4 {
+		p = append(p, g.waits(Sleep, "", time.Second+g.upTo(3*time.Second)))
+	}
+	g.enters(0, p)
 }

@@ -33,7 +33,7 @@ func main() {
 	last := flag.Uint64("seeds", 2_000, "how many worlds are executed at most with a defect")
 	only := flag.String("only", "", "names of defects, with commas between them; empty: all")
 	flag.DurationVar(&patience, "patience", patience, "how long a world may take on this machine; one that takes longer "+
-		"ends the search for its defect")
+		"finds nothing")
 	flag.Parse()
 	err := find(context.Background(), *last, *only)
 	switch {
@@ -68,7 +68,8 @@ func find(ctx context.Context, last uint64, only string) error {
 		case d.held != "" && !f.endless:
 			fmt.Printf("%24s not found in %d worlds, %s; it is held by %s\n", "", f.worlds, took, d.held)
 		case f.endless:
-			fmt.Printf("%24s NOT FOUND in %d worlds; one has not ended in %s on this machine\n", "", f.worlds, patience)
+			fmt.Printf("%24s NOT FOUND in %d worlds, %s; some have not ended in %s on this machine\n",
+				"", f.worlds, took, patience)
 			unseen = append(unseen, d.name)
 		default:
 			fmt.Printf("%24s NOT FOUND in %d worlds, %s\n", "", f.worlds, took)
@@ -103,7 +104,7 @@ func search(p *box.Program, name string, last uint64) (f found) {
 	take := func() (seed uint64, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if f.seed > 0 || f.endless || next == last {
+		if f.seed > 0 || next == last {
 			return 0, false
 		}
 		next++
