@@ -169,3 +169,19 @@ func (l *lockedText) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// BenchmarkClaimBesideBacklog claims beside nothing, and beside much that no node may take up.
+func BenchmarkClaimBesideBacklog(b *testing.B) {
+	dsn, schema := servers.SharedPostgres(b)
+	s := open(b, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	n := store.Node{ID: "n", Boot: "n-1", Workflows: []string{"w"}}
+	if _, err := s.Register(b.Context(), n); err != nil {
+		b.Fatal(err)
+	}
+	got, _, err := s.Acquire(b.Context(), n, []store.Shard{{Group: store.DefaultGroup}}, ttl)
+	if err != nil || !got[0].Held {
+		b.Fatalf("acquire: %+v, %v", got, err)
+	}
+	backlog := storetest.Backlog{Store: s, Node: n, Leases: []store.Lease{got[0].Lease}}
+	backlog.Bench(b)
+}

@@ -33,6 +33,14 @@ func TestClaimDoesNotReadWhatRests(t *testing.T) {
 	})
 }
 
+// BenchmarkClaimBesideBacklog claims beside nothing, and beside much that no node may take up.
+func BenchmarkClaimBesideBacklog(b *testing.B) {
+	s := open(b, testPath(b), AllowLoss())
+	held := acquire(b, s, testNode)
+	backlog := storetest.Backlog{Store: s, Node: testNode, Leases: []store.Lease{held.Lease}}
+	backlog.Bench(b)
+}
+
 // TestARefreshReadsFewRows: a page of the dashboard's list, and the counts beside it, read at most
 // 10,000 rows, however many there are: as many entries of indexes as the counts go to, and the page.
 func TestARefreshReadsFewRows(t *testing.T) {

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stet-run/stet/store"
@@ -85,6 +87,34 @@ func (b *Backlog) Check(t *testing.T, most, mostUnservable int, work func(claim 
 			}
 		})
 	}
+}
+
+// Bench measures claims that find nothing, in an empty store, and beside 10,000 queued runs that no node can load and
+// 2,000 messages of a paused run, each times the number in STET_BACKLOG. Default: 1.
+func (b *Backlog) Bench(t *testing.B) {
+	times := 1
+	if text := os.Getenv("STET_BACKLOG"); text != "" {
+		var err error
+		if times, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.t = t
+	claims := func(name string) {
+		t.Run(name, func(t *testing.B) {
+			for t.Loop() {
+				b.Claim(t, false)
+			}
+		})
+	}
+	claims("empty")
+	runs, messages := 10_000*times, 2000*times
+	b.started(b.delayed(0, "nobody has it"), runs)
+	b.messages(b.paused(1)[0], messages)
+	for range 5 { // the first ones may put it away
+		b.Claim(t, true)
+	}
+	claims(fmt.Sprintf("runs=%d/messages=%d", runs, messages))
 }
 
 // chunk is how many commands or turns one act gets.
