@@ -188,6 +188,9 @@ func (w *world) run(ctx context.Context, s *scenario, id string) error {
 		}
 	}
 	out, err := ref.Handle(w.outside, id).Wait(ctx)
+	if ctx.Err() != nil {
+		err = errors.Join(err, w.stands(id))
+	}
 	want, fails := strings.CutPrefix(s.want, "error ")
 	switch {
 	case fails && (err == nil || !strings.Contains(err.Error(), want)):
@@ -198,6 +201,17 @@ func (w *world) run(ctx context.Context, s *scenario, id string) error {
 		return s.check(ctx, w.outside, id)
 	}
 	return nil
+}
+
+// stands says how a run stands that does not end.
+func (w *world) stands(id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	info, err := w.outside.Runs().Info(ctx, id)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the run is %s %s, waits for %+v, wakes at %s", info.Status, info.Marks, info.WaitsFor, info.Wake)
 }
 
 // insist calls do until it succeeds, or fails for another reason than a store that is away
@@ -316,17 +330,23 @@ func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
 	go func() { ended <- wait() }()
 	var problems []error
 	var done map[string]int
-	select {
-	case problems = <-ended:
-	case <-first.fault.died:
-		_ = first.end() // a dead process reports nothing of use
-		var err error
-		if done, err = w.done(ctx, prefix); err != nil {
-			t.Fatal(err)
+	for p := first; problems == nil; {
+		select {
+		case problems = <-ended:
+		case <-p.fault.died:
+		case <-p.ended: // it was slow, and has lost its lease: the next one goes on
 		}
-		second := w.calm(shortLease, w.workflows()...)
-		problems = <-ended
-		_ = second.end() // a process that was slow may have lost its lease
+		_ = p.end() // a dead process reports nothing of use
+		if problems != nil {
+			break
+		}
+		if done == nil {
+			var err error
+			if done, err = w.done(ctx, prefix); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p = w.calm(shortLease, w.workflows()...)
 	}
 	for _, err := range problems {
 		if err != nil {
@@ -340,6 +360,5 @@ func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
 		}
 	}
 	w.mu.Unlock()
-	_ = first.end() // it may be dead
 	return int(first.fault.count.Load())
 }
