@@ -24,12 +24,12 @@ func SmallBehindLarge(t *testing.T, open Open) {
 		if err != nil {
 			return "", err
 		}
-		received <- first
+		received <- first //stetvet:ignore channel the test hears of each replay
 		second, err := word.Receive(ctx, stet.Named("second"))
 		if err != nil {
 			return "", err
 		}
-		received <- second
+		received <- second //stetvet:ignore channel the test hears of each replay
 		last, err := bulk.Receive(ctx)
 		return first + second + last[:3], err
 	})
