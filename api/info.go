@@ -11,6 +11,16 @@ type Info struct {
 	Now       time.Time `json:"now"`                 // by the store's clock
 	// Resources are the first parts of the paths that the server has: runs, queues, events, …
 	Resources []string `json:"resources"`
+	// Links lead from the page of a run to what others know of it.
+	Links []Link `json:"links,omitempty"`
+}
+
+// Link is a template of an address of a run's logs or trace. {id}, {number}, {workflow}, {trace}
+// (of its header traceparent), {created}, {started} and {ended} stand for what they say of the
+// run, as a part of an address; {ended} of one that goes on is now.
+type Link struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
 }
 
 // ViaHeader is the header by which a program says that an agent acts for the identity of a

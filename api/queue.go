@@ -105,9 +105,6 @@ func (q *Queue) Info() *stet.QueueInfo {
 	if q.DeclaredBy != nil {
 		info.Source = *source(q.DeclaredBy)
 	}
-	for _, c := range q.Tasks {
-		info.Tasks = append(info.Tasks, stet.TaskCount(c))
-	}
 	if q.PausedBy != nil {
 		info.PausedBy = source(q.PausedBy)
 	}

@@ -268,6 +268,15 @@ func TestSetUpThatLetsAnybodyInIsRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
+	o := server.Options{Access: []access.Authenticator{server.Func(byName)}}
+	for _, link := range []api.Link{
+		{Name: "logs", URL: "javascript:alert(1)"}, {Name: "logs", URL: "/search?run={id}"}, {URL: "https://logs.example.com"},
+	} {
+		o.Links = []api.Link{link}
+		if _, err := server.New(w.engine, o); !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("%+v: %v", link, err)
+		}
+	}
 	nobody := server.Func(func(*http.Request) (*access.Identity, error) { return &access.Identity{}, nil })
 	w = newWorld(t, false, func(o *server.Options) { o.Access = []access.Authenticator{nobody} })
 	w.refused("", "GET", "info", nil, "unauthenticated")

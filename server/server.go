@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -69,6 +70,10 @@ type Options struct {
 	Scripts interface {
 		Places(ctx context.Context, e *stet.Engine, runID string) ([]stet.ScriptPlace, error)
 	}
+	// Links are shown on the page of a run, and lead to its logs and its trace, say: see api.Link
+	// for what stands for what. Each is an http or https address. One with {trace} is left out for
+	// a run that has none.
+	Links []api.Link
 	// Requested is called when a request has been answered, with its method, the pattern of
 	// its route ("" if it was refused before one was found), the status and the time that it
 	// took. Following is called with 1 when a follower of the stream of events begins, and with
@@ -101,7 +106,8 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 	}
 	rows := (&resources.Server{
 		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again, Live: live.New(engine),
-		Scripts: o.Scripts, Following: o.Following, Ways: s.ways, Elsewhere: s.elsewhere, Returned: s.returned,
+		Scripts: o.Scripts, Links: o.Links, Following: o.Following,
+		Ways: s.ways, Elsewhere: s.elsewhere, Returned: s.returned,
 	}).Table()
 	s.mux, s.table = routes(s, rows), rows
 	return s, nil
@@ -129,6 +135,13 @@ func (o *Options) check(engine *stet.Engine) error {
 	}
 	if o.MaxValue < 0 {
 		bad("field MaxValue: expected a number of bytes, found %d", o.MaxValue)
+	}
+	for _, link := range o.Links {
+		if u, err := url.Parse(link.URL); err != nil || link.Name == "" || u.Host == "" ||
+			u.Scheme != "http" && u.Scheme != "https" {
+			bad("field Links: expected a name and an address that begins with https:// or http://, found %q, %q", link.Name,
+				link.URL)
+		}
 	}
 	for _, host := range o.Hosts {
 		if host == "" || strings.ContainsAny(host, "/ ") {

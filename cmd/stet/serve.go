@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os/user"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
@@ -25,6 +27,7 @@ import (
 type serveFlags struct {
 	address, cert, key string
 	networks, hosts    []string
+	links              []string
 	agents             mcpFlags
 	people             oidcFlags
 	scripts            bool // the engine runs, and executes scripts
@@ -72,6 +75,8 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 	cmd.Flags().StringVar(&f.address, "addr", "127.0.0.1:8338", "listen at this `address`; port 0: a free one")
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "`file` with the certificate, for TLS")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "`file` with its key")
+	cmd.Flags().StringArrayVar(&f.links, "link", nil, "a link on the page of each run, as `NAME=ADDRESS`; {id}, "+
+		"{workflow}, {trace}, {started} and {ended} stand for what they say of it; may be repeated")
 	cmd.Flags().StringSliceVar(&f.networks, "behind-proxy", nil,
 		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
@@ -117,9 +122,13 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	if err != nil {
 		return err
 	}
+	links, err := f.linksOf()
+	if err != nil {
+		return err
+	}
 	handler, err := server.New(e, server.Options{
 		Access: access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log, OpenPromises: f.promises,
-		Scripts: places,
+		Scripts: places, Links: links,
 	})
 	if err != nil {
 		return err
@@ -257,6 +266,18 @@ func localUser() access.Identity {
 		who.Name = u.Username
 	}
 	return who
+}
+
+// linksOf returns the links of --link.
+func (f *serveFlags) linksOf() (links []api.Link, err error) {
+	for _, text := range f.links {
+		name, address, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usage(fmt.Errorf("--link: expected NAME=ADDRESS, found %q", text))
+		}
+		links = append(links, api.Link{Name: name, URL: address})
+	}
+	return links, nil
 }
 
 // onlyFrom refuses requests from elsewhere than the networks; without networks it refuses none.

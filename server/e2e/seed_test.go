@@ -207,7 +207,7 @@ func newSite(t *testing.T, who *access.Identity) *site {
 func newSiteWith(t *testing.T, who access.Authenticator) *site {
 	t.Helper()
 	return serve(t, stet.Config{
-		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract, counted},
+		Workflows: []stet.Definition{checkout, fraud, invoice, mail, slow, odd, many, watcher, contract, counted, held},
 	}, server.Options{Access: []access.Authenticator{who}})
 }
 

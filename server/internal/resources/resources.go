@@ -37,9 +37,11 @@ type Server struct {
 	// Again returns an error if the identity of a call may not go on with it.
 	Again     func(*endpoint.Call) error
 	Live      *live.Reads
-	Scripts   view.Placer      // nil: nobody knows where scripts stand
+	Scripts   view.Placer // nil: nobody knows where scripts stand
+	Links     []api.Link
 	Following func(change int) // called for each follower that begins or ends; nil: nobody
 
+	counts    shared[*api.Counts]
 	followers atomic.Int64
 	underWay  atomic.Int64 // bulks
 }
@@ -125,6 +127,7 @@ func (s *Server) info(ctx context.Context, c *endpoint.Call, _ nothing) (*api.In
 		}
 	}
 	slices.Sort(info.Resources)
+	info.Links = s.Links
 	for _, name := range d.Workflows {
 		if c.Who.Sees(name) && !store.IsEntity(name) {
 			info.Workflows = append(info.Workflows, name)

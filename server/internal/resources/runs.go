@@ -68,7 +68,9 @@ func (s *Server) filter(_ context.Context, _ *endpoint.Call, query string) (stor
 type countRuns struct {
 	Query string `query:"query" doc:"filter, as stet ls takes it; empty: all runs"`
 	By    string `query:"by" doc:"status or workflow; default: both"`
-	Exact bool   `query:"exact" doc:"count all; otherwise counting ends at 1000 runs of a status, and more says so"`
+	// All who look at one list ask for the same, each time that it changes.
+	Age   time.Duration `query:"age" doc:"how old the answer may be; 1s: others who ask may share it; default 0"`
+	Exact bool          `query:"exact" doc:"count all; otherwise counting ends at 1000 runs of a status, and more says so"`
 }
 
 func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) (*api.Counts, error) {
@@ -82,6 +84,16 @@ func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) 
 	if !in.Exact && in.By != "workflow" { // the last workflows would be missing
 		f.Most = mostCounted
 	}
+	if in.Exact || in.Age < sharedFor {
+		return counted(ctx, c, f, in.By)
+	}
+	return s.counts.read(ctx, string(binding("counts", in.Query, in.By, c.Who)), func() (*api.Counts, error) {
+		return counted(ctx, c, f, in.By)
+	})
+}
+
+// counted counts the runs that match.
+func counted(ctx context.Context, c *endpoint.Call, f store.Filter, by string) (*api.Counts, error) {
 	tallies, err := c.View.Count(ctx, f)
 	if err != nil {
 		return nil, err
@@ -90,7 +102,7 @@ func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) 
 	counts := []api.Tally{}
 	for _, t := range tallies {
 		row := api.Tally{Workflow: t.Workflow, Status: t.Status.String(), Runs: t.Runs, More: more[t.Status]}
-		switch in.By {
+		switch by {
 		case "status":
 			row.Workflow = ""
 		case "workflow":
@@ -105,7 +117,7 @@ func (s *Server) countRuns(ctx context.Context, c *endpoint.Call, in countRuns) 
 		counts = append(counts, row)
 	}
 	for i := range counts {
-		if counts[i].More && in.By == "status" {
+		if counts[i].More && by == "status" {
 			counts[i].Runs = mostCounted
 		}
 	}

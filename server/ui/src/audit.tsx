@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { get } from "./api";
 import { Text } from "./actions";
-import { Empty, Loading, RunLink, Table, Trouble, useLoad, When } from "./parts";
+import { Empty, Loading, RunLink, Table, Trouble, useLoad, useMore, When } from "./parts";
 import type { Audit } from "./types";
 
 export function AuditList({ acts, none }: { acts: Audit[]; none: string }) {
@@ -21,16 +21,34 @@ export function AuditList({ acts, none }: { acts: Audit[]; none: string }) {
   );
 }
 
+interface Acts {
+  audit: Audit[];
+  next?: string;
+}
+
 export function AuditPage() {
   const [who, setWho] = useState("");
   const [verb, setVerb] = useState("");
-  const { data, error, load } = useLoad((stop) => get<{ audit: Audit[] }>("audit", { who, verb, limit: 200 }, stop), who + "\n" + verb);
+  const [about, setAbout] = useState("");
+  const key = who + "\n" + verb + "\n" + about;
+  const { data, error, load } = useLoad((stop) => get<Acts>("audit", { who, verb, about, limit: 200 }, stop), key);
+  const [older, setOlder] = useState<(Acts & { key: string }) | null>(null);
+  const further = older?.key === key ? older : null;
+  const next = further ? further.next : data?.next;
+  const more = useMore(async () => {
+    const page = await get<Acts>("audit", { who, verb, about, limit: 200, cursor: next });
+    setOlder({ key, audit: [...(further?.audit ?? []), ...page.audit], ...(page.next ? { next: page.next } : {}) });
+  });
   return (
     <div class="page">
       <h1>Audit</h1>
       <p class="dim">What was done to queues, schedules, topics, letters, nodes and tokens, and by whom. A run's own is on its page.</p>
-      <div class="form line"><Text label="Who" value={who} set={setWho} /><Text label="Act" value={verb} set={setVerb} /></div>
-      {error !== undefined ? <Trouble error={error} retry={load} /> : !data ? <Loading /> : <AuditList acts={data.audit ?? []} none="Nothing matches" />}
+      <div class="form line"><Text label="Who" value={who} set={setWho} /><Text label="Act" value={verb} set={setVerb} /><Text label="About (its beginning: queue mail)" value={about} set={setAbout} /></div>
+      {error !== undefined ? <Trouble error={error} retry={load} /> : !data ? <Loading /> : <>
+        <AuditList acts={[...(data.audit ?? []), ...(further?.audit ?? [])]} none="Nothing matches" />
+        {next && <div class="foot"><span /><button class="button" disabled={more.under} onClick={more.more}>{more.under ? "Reading…" : "Show older"}</button></div>}
+        {more.error !== null && <Trouble error={more.error} />}
+      </>}
     </div>
   );
 }

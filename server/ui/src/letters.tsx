@@ -1,7 +1,8 @@
 import { useState } from "preact/hooks";
 import { del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
-import { Badge, Empty, FailureView, Loading, RunLink, Trouble, useLoad, Value, When } from "./parts";
+import { useLive } from "./live";
+import { Badge, Empty, FailureView, Loading, RunLink, Trouble, useLoad, useMore, Value, When } from "./parts";
 import { plural } from "./time";
 import type { Failure } from "./types";
 
@@ -24,7 +25,15 @@ export function Letters() {
   const [ask, setAsk] = useState<Question | null>(null);
   const [chosen, setChosen] = useState<Set<number>>(new Set());
   const { data, error, load } = useLoad((stop) => get<{ letters: Letter[]; next?: string }>("deadletters", { limit: 100 }, stop), "letters");
-  const list = data?.letters ?? [];
+  useLive({}, load, 10000);
+  const [older, setOlder] = useState<{ letters: Letter[]; next?: string } | null>(null);
+  const first = data?.letters ?? [];
+  const list = [...first, ...(older?.letters ?? []).filter((l) => !first.some((f) => f.number === l.number))];
+  const next = older ? older.next : data?.next;
+  const more = useMore(async () => {
+    const page = await get<{ letters: Letter[]; next?: string }>("deadletters", { limit: 100, cursor: next });
+    setOlder((o) => ({ ...page, letters: [...(o?.letters ?? []), ...page.letters] }));
+  });
   const replay = (numbers: number[]): Question => ({
     title: "Replay " + plural(numbers.length, "letter"), button: "Replay",
     does: "Each is sent again: to the run that it was for, or, if you name one, to that. What has been replayed is no dead letter any more.",
@@ -56,15 +65,18 @@ export function Letters() {
             {may("operate") && <input type="checkbox" aria-label={`Select ${l.kind} ${l.name ?? ""} to ${l.run}`} checked={chosen.has(l.number)} onChange={() => toggle(l.number)} />}
             <div class="grow">
               <p><b>{l.kind} {l.name}</b> to <RunLink id={l.run} /> <span class="dim">{l.workflow}</span> <Badge status={l.status} /> <span class="dim">sent <When time={l.sent} />{l.by && " by " + l.by}</span></p>
-              {l.reason && <p>{l.reason}</p>}{l.error && <FailureView failure={l.error} open={false} />}
-              {l.value !== undefined && <details><summary>value</summary><Value value={l.value} name="value" /></details>}
+              <p>{l.reason || <>The run is {l.status} and has not taken it.</>}</p>{l.error && <FailureView failure={l.error} open={false} />}
+              {l.value !== undefined && <details open={l.size <= 300 && list.length <= 20}><summary>value</summary><Value value={l.value} name="value" /></details>}
             </div>
             {may("operate") && <div class="buttons"><button class="button" onClick={() => setAsk(replay([l.number]))}>Replay…</button>
               <button class="button is-danger" onClick={() => setAsk(remove(l))}>Remove…</button></div>}
           </li>
         ))}</ul>
       )}
-      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={() => { setChosen(new Set()); void load(); }} />}
+      {list.length > 0 && <div class="foot"><span class="dim">{plural(list.length, "letter")} shown</span>
+        {next && <button class="button" disabled={more.under} onClick={more.more}>{more.under ? "Reading…" : "Show older"}</button>}</div>}
+      {more.error !== null && <Trouble error={more.error} />}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={() => { setChosen(new Set()); setOlder(null); void load(); }} />}
     </div>
   );
 }

@@ -13,7 +13,7 @@ let noEvents = false;
 export interface Subject {
   run?: string;
   stream?: string[]; // as ID/NAME
-  runs?: string;
+  runs?: string[]; // filters
 }
 
 /** What a page does with an event itself; true: nothing is to be read again. */
@@ -56,12 +56,12 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
       if (!timer && !stopped) timer = window.setTimeout(turn, Math.max(ms, last + 1000 - Date.now()));
     };
     const open = () => {
-      if (noEvents || !has("events") || (subject.run === undefined && subject.runs === undefined)) {
+      if (noEvents || !has("events") || (subject.run === undefined && !subject.runs?.length)) {
         liveness.value = "polling";
         plan(interval);
         return;
       }
-      source = new EventSource(address("events", { run: subject.run, stream: subject.stream, runs: subject.runs === undefined ? undefined : [subject.runs] }));
+      source = new EventSource(address("events", { run: subject.run, stream: subject.stream, runs: subject.runs }));
       let heard = false;
       const event = (e: MessageEvent<string>) => {
         heard = true;

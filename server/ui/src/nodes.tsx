@@ -48,7 +48,7 @@ export function Nodes() {
       <div class="columns">
         <section aria-label="Health">
           <h2>Health</h2>
-          {health.data && <p><span class={"badge is-" + (health.data.ok ? "succeeded" : "failed")}><Icon name={health.data.ok ? "succeeded" : "failed"} />{health.data.ok ? "ready" : "not ready (" + health.data.status + ")"}</span></p>}
+          {health.data && <p><span class={"badge is-" + (health.data.ok ? "succeeded" : "failed")}><Icon name={health.data.ok ? "succeeded" : "failed"} />{health.data.ok ? "ready" : "not ready (" + health.data.status + ")"}</span> <span class="dim">the store was read within a second and its schema fits; where this process executes, its leases were renewed</span></p>}
           {store && <Facts of={[["store", store.kind], ["what survives", store.durable], ["schema", store.schema], ["slots", store.slots], ["version", info.value!.version], ["id", store.id]]} />}
         </section>
       </div>

@@ -87,6 +87,24 @@ export function useLoad<T>(read: (stop: AbortSignal) => Promise<T>, key: string)
   return { data: fresh ? state.data : undefined, error: fresh ? state.error : undefined, load };
 }
 
+/** Reads one page more. */
+export function useMore(read: () => Promise<unknown>) {
+  const [error, setError] = useState<unknown>(null);
+  const [under, setUnder] = useState(false);
+  const more = async () => {
+    if (under) return;
+    setUnder(true);
+    setError(null);
+    try {
+      await read();
+    } catch (e) {
+      setError(e);
+    }
+    setUnder(false);
+  };
+  return { error, under, more };
+}
+
 /** A dialog over the page. Escape and Cancel close it. */
 export function Dialog(p: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null);

@@ -77,6 +77,11 @@ export function Queues({ name }: { name?: string | undefined }) {
     act: (reason, v) => put("queues/" + segment(q.name), { reason, group: q.group, release_while_suspended: q.release_while_suspended,
       ...Object.fromEntries(Object.entries(v).filter(([, x]) => x !== "").map(([k, x]) => [k, Number(x)])) }),
   });
+  const reset = (q: Queue): Question => ({
+    title: "Reset the limits of queue " + q.name, button: "Reset",
+    does: <>What is declared counts again: {limits(q.declared ?? {})}, in place of {limits(q)}.</>,
+    act: (reason) => post("queues/" + segment(q.name) + "/reset", { reason }),
+  });
   return (
     <div class="page">
       {name !== undefined && <p class="crumbs"><a href="#/queues">Queues</a></p>}
@@ -85,7 +90,8 @@ export function Queues({ name }: { name?: string | undefined }) {
       {!data ? error === undefined && <Loading /> : name !== undefined ? (!one ? <Empty title={"There is no queue " + name} /> : (
         <>
           <div class="buttons">{may("operate") && <><button class={"button" + (one.paused ? " primary" : "")} onClick={() => setAsk(pause(one))}>{one.paused ? "Resume…" : "Pause…"}</button>
-            <button class="button" onClick={() => setAsk(change(one))}>Limits…</button></>}
+            <button class="button" onClick={() => setAsk(change(one))}>Limits…</button>
+            {one.overridden && <button class="button" onClick={() => setAsk(reset(one))}>Reset limits…</button>}</>}
             <a class="button" href={toRuns("mark=held")}>Runs held by a queue</a></div>
           {one.paused && <div class="note is-warn"><Icon name="paused" /><p>Paused{one.paused_by && <> by <By s={one.paused_by} /></>}. No permit is given, {one.waiting} {one.waiting === 1 ? "waits" : "wait"}.</p></div>}
           <Facts of={[

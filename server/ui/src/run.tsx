@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, get, has, may, segment, skew } from "./api";
+import { address, get, has, info, may, segment, skew } from "./api";
 import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
 import { AuditList } from "./audit";
 import { Assign, Delete, Start } from "./dialogs";
@@ -25,7 +25,7 @@ import { place, reveal, Windowed } from "./windowed";
 const pageOf = 2000;
 
 /** The run and all its entries without values: what is new comes by number, and what has none every time. */
-function useRun(id: string, streams: string[]) {
+function useRun(id: string, tab: string, streams: string[]) {
   const [run, setRun] = useState<Run | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [shape, setShape] = useState<Shape>();
@@ -69,15 +69,24 @@ function useRun(id: string, streams: string[]) {
     });
     setError(null);
     setWhole(true);
-    if (changed || !shape) {
-      setVersion((v) => v + 1);
-      get<Shape>(path + "/shape").then(setShape, () => {});
-    }
+    if (changed) setVersion((v) => v + 1);
+    stale.current = stale.current || changed || life.current + r.status !== shaped.current;
+    if (!shape || r.ended || drawn) await reshape(r);
   };
+  // What draws the shape has it as new as the entries; elsewhere only the sum of its times stands, which may be older.
+  const drawn = tab === "timeline" || tab === "graph";
+  const stale = useRef(true), shaped = useRef("");
+  const reshape = async (r: Run) => {
+    if (!stale.current) return;
+    stale.current = false;
+    shaped.current = life.current + r.status;
+    await get<Shape>(path + "/shape").then(setShape, () => { stale.current = true; });
+  };
+  useEffect(() => { if (run && drawn) void reshape(run); }, [drawn]);
   const load = () => read().catch(setError);
   useEffect(() => { void load(); }, [id]);
   const [news, setNews] = useState<News>({ values: new Map(), items: new Map() });
-  useLive(run ? { run: id, stream: streams } : null, load, run?.ended ? 15000 : 2000, (event, data) => {
+  useLive(run ? { run: id, stream: streams, runs: tab === "children" ? ["parent=" + run.number] : [] } : null, load, run?.ended ? 15000 : 2000, (event, data) => {
     switch (event) {
       case "inbox":
         setNews((n) => ({ ...n, inbox: (data as { items?: Item[] }).items ?? [] }));
@@ -90,6 +99,9 @@ function useRun(id: string, streams: string[]) {
         setNews((n) => ({ ...n, items: new Map(n.items).set(item.stream, [...(n.items.get(item.stream) ?? []), item].slice(-keptItems)) }));
         return true;
       }
+      case "page":
+        setNews((n) => ({ ...n, children: (n.children ?? 0) + 1 }));
+        return true;
       case "reset":
         setNews({ values: new Map(), items: new Map() });
     }
@@ -101,6 +113,7 @@ function useRun(id: string, streams: string[]) {
 /** What the stream of events has told beside the run and its entries. */
 interface News {
   inbox?: Item[];
+  children?: number; // how often they have changed
   values: Map<string, Shown>;
   items: Map<string, StreamItem[]>; // by stream
 }
@@ -114,7 +127,7 @@ const tabs: [string, string][] = [
 
 export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }) {
   const [streams, setStreams] = useState<string[]>([]);
-  const { run, error, entries, version, shape, whole, load, news } = useRun(id, tab === "values" ? streams : []);
+  const { run, error, entries, version, shape, whole, load, news } = useRun(id, tab, tab === "values" ? streams : []);
   const [act, setAct] = useState<{ verb: Verb; at?: string } | null>(null);
   const [send, setSend] = useState<Wait | true | null>(null);
   const [assign, setAssign] = useState<Wait | null>(null);
@@ -125,8 +138,8 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
     timeline: () => <Timeline run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
     graph: () => <Graph run={run} entries={entries} version={version} shape={shape} at={at} open={open} />,
     history: () => <History entries={entries} version={version} at={at} open={open} />,
-    inbox: () => <Inbox id={id} news={news.inbox} />,
-    children: () => <Children run={run} version={version} />,
+    inbox: () => <Inbox id={id} run={run} news={news.inbox} />,
+    children: () => <Children run={run} version={version + (news.children ?? 0)} />,
     script: () => <RunScript run={run} version={version} />,
     values: () => <Values id={id} version={version} news={news} follow={(names) => setStreams((s) => {
       const next = names.slice(0, followed).map((n) => id + "/" + n);
@@ -152,6 +165,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
         </div>
         <Times run={run} entries={entries} shape={shape} />
         <Tags run={run} />
+        <Links run={run} />
       </header>
       {error !== null && <Trouble error={error} retry={load} />}
       <Stopped run={run} entries={entries} onOpen={(loc) => go(toRun(id, "timeline", loc), true)} />
@@ -164,7 +178,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
       <div class={at && ["timeline", "graph", "history"].includes(tab) ? "split" : ""}>
         <div class="split-main">{view()}</div>
         {at && ["timeline", "graph", "history"].includes(tab) && (
-          <Operation key={at} id={id} at={at} known={entries.get(at)} onClose={() => go(toRun(id, tab), true)}
+          <Operation key={at} id={id} at={at} known={entries.get(at)} permit={run.waits_for?.find((w) => w.queue && w.location === at)?.queue} onClose={() => go(toRun(id, tab), true)}
             onAct={(verb) => setAct({ verb, at })} onSend={setSend} />
         )}
       </div>
@@ -189,6 +203,7 @@ function Times({ run, entries, shape }: { run: Run; entries: Map<string, Entry>;
   const sums = useMemo(() => {
     if (!shape) return [];
     const after = shape.after_us / 1000, stalled = run.status === "stalled";
+    const permits = new Set(run.waits_for?.filter((w) => w.queue).map((w) => w.location));
     let waiting = 0, steps = 0, pauses = 0, between = stalled ? 0 : after;
     for (const p of shape.path) {
       between += p.before_us / 1000;
@@ -200,11 +215,12 @@ function Times({ run, entries, shape }: { run: Run; entries: Map<string, Entry>;
       }
       const worked = Math.min(length, busy(e).reduce((s, [a, b]) => s + b - a, 0));
       steps += worked;
-      pauses += length - worked;
+      if (permits.has(p.location)) waiting += length - worked;
+      else pauses += length - worked;
     }
     return [["waits", waiting], ["steps", steps], ["retry pauses", pauses], ["code and commits", between],
       ["stalled", stalled ? after : 0]] as const;
-  }, [shape, run.status]);
+  }, [shape, run.status, run.waits_for]);
   const shown = sums.filter(([, ms]) => ms >= 1);
   return (
     <p class="times">
@@ -226,6 +242,26 @@ function Tags({ run }: { run: Run }) {
       {run.queue && <li><a class="chip" href={link(["queues", run.queue.name])}>queue {run.queue.name}{run.queue.waits ? ", waits" : ""}</a></li>}
     </ul>
   );
+}
+
+/** Links to what others know of the run: its logs, its trace. One whose place has nothing to stand in is left out. */
+function Links({ run }: { run: Run }) {
+  const trace = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(run.headers?.traceparent ?? "")?.[1];
+  const time = (t?: string) => t && new Date(t).toISOString();
+  const known: Record<string, string | undefined> = {
+    id: run.id, number: String(run.number), workflow: run.workflow, trace, created: time(run.created), started: time(run.started),
+    ended: time(run.ended) ?? new Date(Date.now() + skew.value).toISOString(),
+  };
+  const links = (info.value?.links ?? []).flatMap(({ name, url }) => {
+    let whole = true;
+    const href = url.replace(/\{([a-z]+)\}/g, (_, key: string) => {
+      whole &&= !!known[key];
+      return encodeURIComponent(known[key] ?? "");
+    });
+    return whole && /^https?:\/\//.test(href) ? [{ name, href }] : [];
+  });
+  if (!links.length) return null;
+  return <p class="links">{links.map((l) => <a key={l.name} class="quiet-link" href={l.href} target="_blank" rel="noopener noreferrer">{l.name}</a>)}</p>;
 }
 
 /** Who has paused a run, and why: nothing else on the page says that it stands still on purpose. */
@@ -323,7 +359,7 @@ function Waits({ run, entries, onOpen, onSend, onAssign }: {
 
 /** One operation: its outcome, its error, its times, and what can be done there. Values are read when it is opened. */
 function Operation(p: {
-  id: string; at: string; known: Entry | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: Wait) => void;
+  id: string; at: string; known: Entry | undefined; permit: string | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: Wait) => void;
 }) {
   const path = "runs/" + segment(p.id);
   const key = p.id + "\n" + p.at + "\n" + [p.known?.state, p.known?.attempts, p.known?.executing].join();
@@ -343,6 +379,7 @@ function Operation(p: {
             {!!e.attempts && e.attempts > 1 && <span class="dim">{e.attempts} attempts</span>}</p>
           <EntryActions entry={e} onAct={p.onAct} />
           {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} />{long(e.executing) && <b> for long</b>} (attempt {(e.attempts ?? 0) + 1})</span></p>}
+          {p.permit && <p class="note"><Icon name="held" /><span>Waits for a permit of queue <a href={link(["queues", p.permit])}>{p.permit}</a></span></p>}
           {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
           {e.error && <FailureView failure={e.error} />}
           {e.state === "done" && <Tries entry={e} />}
@@ -441,7 +478,8 @@ interface Item {
   value?: unknown;
 }
 
-function Inbox({ id, news }: { id: string; news: Item[] | undefined }) {
+function Inbox({ id, run, news }: { id: string; run: Run; news: Item[] | undefined }) {
+  const wanted = (run.waits_for ?? []).flatMap((w) => w.names ?? []);
   const { data, error, load } = useLoad((stop) => get<{ items: Item[] }>("runs/" + segment(id) + "/inbox", {}, stop), id);
   const items = news ?? data?.items;
   if (error !== undefined && !items) return <Trouble error={error} retry={load} />;
@@ -449,6 +487,8 @@ function Inbox({ id, news }: { id: string; news: Item[] | undefined }) {
   if (!items.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
   return <ul class="cards">{items.map((m, i) => (
     <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.by && " by " + m.by}{m.why && ": " + m.why}{m.seen === false ? ", not yet seen" : ""}{!m.size ? ", without a value" : m.value === undefined ? ", " + bytes(m.size) : ""}</span></p>
+      {m.kind === "message" && wanted.length > 0 && !wanted.includes(m.name ?? "") &&
+        <p class="note"><Icon name="stalled" /><span>The run waits for {wanted.map((n) => <><code key={n}>{n}</code> </>)}and not for this. It is kept until the code receives it.</span></p>}
       {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
 }
 

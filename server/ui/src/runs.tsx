@@ -78,22 +78,39 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
   }, [listKey]);
 
   // Rows are written anew where they stand; what is new waits above until it is asked for.
-  useLive({ runs: query }, async () => {
-    const mine = listKey;
-    const page = await get<RunPage>("runs", params);
+  const renew = (page: RunPage, mine: string) => {
     if (wanted.current !== mine) return;
     setError(null);
     setPages((old) => {
-      if (!old || old.key !== mine) return { runs: page.runs, next: page.next, key: mine };
+      if (!old || old.key !== mine) return old; // the page itself is on its way
       const byID = new Map(page.runs.map((r) => [r.id, r]));
       const known = new Set(old.runs.map((r) => r.id));
       const added = page.runs.filter((r) => !known.has(r.id));
-      if (!old.runs.length) return { runs: page.runs, next: page.next, key: mine };
+      if (!old.runs.length && page.runs.length) {
+        void load();
+        return old;
+      }
       setFresh(added);
       return { ...old, runs: old.runs.map((r) => byID.get(r.id) ?? r) };
     });
-    await counts.load();
-  }, 3000);
+    counts.load();
+  };
+  // The stream brings the rows, in the order of their creation: nothing is to be asked for. In another order it only says
+  // that something has changed.
+  const follows = [...new Set([query, attention])];
+  useLive({ runs: follows }, async () => {
+    const mine = listKey;
+    renew(await get<RunPage>("runs", params), mine);
+  }, 3000, (event, data) => {
+    if (event !== "page") return false;
+    const page = data as RunPage & { query: string };
+    if (page.query === attention) attend.load();
+    if (page.query !== query) return true;
+    if (order) return false;
+    renew({ runs: page.runs.slice(0, params.limit), ...(page.runs.length > params.limit ? { next: "more" } : {}) }, listKey);
+    return true;
+  });
+  const attend = useAttention();
 
   const older = async () => {
     if (!pages?.next || more) return;
@@ -128,7 +145,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
         {[...builtIn, ...views].map((v) => (
           <a key={v.name} class="view" href={toList(v.query, v.order)} aria-current={current(v) ? "true" : undefined}>
             {v.name}
-            {v.name === "Needs attention" && <Attention />}
+            {v.name === "Needs attention" && attend.n && <b class="pill">{attend.n}</b>}
           </a>
         ))}
         {mine ? (
@@ -211,7 +228,7 @@ function useCounts(query: string) {
   const read = async (exact: boolean) => {
     const mine = base;
     try {
-      const c = await get<{ counts: Tally[] }>("counts", { query: mine, by: "status", exact });
+      const c = await get<{ counts: Tally[] }>("counts", { query: mine, by: "status", exact, age: exact ? undefined : "1s" });
       if (last.current === mine) setTallies(c.counts);
     } catch {
       // the list says what is wrong
@@ -221,7 +238,7 @@ function useCounts(query: string) {
     setTallies(null);
     void read(false);
   }, [base]);
-  const at = useRef(0);
+  const load = useThrottled(() => read(false), 5000);
   return {
     capped: tallies?.some((t) => t.more) ?? false,
     of: (s: Status) => {
@@ -229,24 +246,38 @@ function useCounts(query: string) {
       return tallies ? (t?.runs ?? 0).toLocaleString("en") + (t?.more ? "+" : "") : "";
     },
     exact: () => void read(true),
-    load: async () => {
-      if (Date.now() - at.current < 5000) return;
-      at.current = Date.now();
-      await read(false);
-    },
+    load,
   };
 }
 
-function Attention() {
+/** Calls a function at most once in an interval, a second later at the soonest: answers that are shared are older. */
+function useThrottled(call: () => Promise<unknown>, interval: number): () => void {
+  const latest = useRef(call), last = useRef(0), timer = useRef(0);
+  latest.current = call;
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return () => {
+    if (timer.current) return;
+    timer.current = window.setTimeout(() => {
+      timer.current = 0;
+      last.current = Date.now();
+      latest.current().catch(() => {});
+    }, Math.max(1000, last.current + interval - Date.now()));
+  };
+}
+
+const attention = "status=failed,stalled";
+
+/** How many runs need attention. */
+function useAttention() {
   const [n, setN] = useState("");
   const read = async () => {
-    const c = await get<{ counts: Tally[] }>("counts", { query: "status=failed,stalled", by: "status" });
+    const c = await get<{ counts: Tally[] }>("counts", { query: attention, by: "status", age: "1s" });
     const sum = c.counts.reduce((a, t) => a + t.runs, 0);
     setN(sum ? sum.toLocaleString("en") + (c.counts.some((t) => t.more) ? "+" : "") : "");
   };
+  const load = useThrottled(read, 10000);
   useEffect(() => { read().catch(() => {}); }, []);
-  useLive({ runs: "status=failed,stalled" }, read, 10000);
-  return n ? <b class="pill">{n}</b> : null;
+  return { n, load };
 }
 
 const help: [string, string][] = [

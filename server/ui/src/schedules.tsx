@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { del, get, may, now, post, segment } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
@@ -92,7 +92,7 @@ export function Schedules({ name }: { name?: string | undefined }) {
         <Table label="Schedules" head={["Schedule", "Workflow", "Rule", "Next", "Running", "Started", ""]} numbers={[5]}>
           {data.schedules.map((s) => (
             <tr key={s.name}>
-              <td><a class="id" href={link(["schedules", s.name])}>{s.name}</a>{s.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}
+              <td><a class="id" href={link(["schedules", s.name])}>{s.name}</a>{s.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}{s.paused && s.reason && <span class="dim"> {s.reason}</span>}
                 {s.stalled && <span class="badge is-stalled"><Icon name="stalled" />stalled</span>}</td>
               <td>{s.workflow}</td><td><code>{rule(s)}</code></td><td class="nowrap">{s.paused ? <span class="dim">none</span> : s.next?.[0] && <When time={s.next[0]} />}</td>
               <td>{s.running?.slice(0, 3).map((r) => <span key={r}><RunLink id={r} /> </span>)}{(s.running?.length ?? 0) > 3 && <span class="dim">and {s.running!.length - 3} more</span>}</td>
@@ -129,25 +129,54 @@ const dayOf = (day: string) => new Date(day + "T12:00:00Z").toLocaleDateString("
 
 const dayNames = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatOf(zone: string): Intl.DateTimeFormat {
+  let f = formats.get(zone);
+  if (!f) {
+    f = new Intl.DateTimeFormat("en-GB", { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
+      hourCycle: "h23", timeZoneName: "longOffset" });
+    formats.set(zone, f);
+  }
+  return f;
+}
+
 /** The day and clock of a moment in a zone. */
 function inZone(t: number, zone: string) {
-  const parts = Object.fromEntries(new Intl.DateTimeFormat("en-GB", { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
-    hourCycle: "h23", timeZoneName: "longOffset" }).formatToParts(t).map((p) => [p.type, p.value]));
+  const parts = Object.fromEntries(formatOf(zone).formatToParts(t).map((p) => [p.type, p.value]));
   return { day: `${parts.year}-${parts.month}-${parts.day}`, clock: `${parts.hour}:${parts.minute}`, offset: parts.timeZoneName ?? "" };
+}
+
+const none: string[] = [];
+const mostInstants = 45_000; // of one request
+
+/** The instants of each day in a zone, of a list that is in order. */
+function byDay(list: string[], zone: string): Map<string, string[]> {
+  const days = new Map<string, string[]>();
+  const dayAt = (i: number) => inZone(Date.parse(list[i]!), zone).day;
+  for (let i = 0; i < list.length;) {
+    const day = dayAt(i);
+    let low = i, high = list.length; // the first of another day
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (dayAt(middle) === day) low = middle;
+      else high = middle;
+    }
+    days.set(day, list.slice(i, high));
+    i = high;
+  }
+  return days;
 }
 
 /** A month of next instants, in the schedule's zone; days on which the clocks change are marked, with what that means. */
 function Month({ s }: { s: Schedule }) {
-  const { data, error } = useLoad((stop) => get<Next>("schedules/" + segment(s.name) + "/next", { n: 200 }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
+  const { data, error } = useLoad((stop) => get<Next>("schedules/" + segment(s.name) + "/next",
+    { n: mostInstants, until: new Date(now() + 36 * 86_400_000).toISOString() }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
   const viewer = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const zone = s.zone && valid(s.zone) ? s.zone : s.cron ? "UTC" : viewer;
-  const list = data?.instants ?? s.next ?? [];
+  const list = data?.instants ?? s.next ?? none;
+  const days = useMemo(() => byDay(list, zone), [list, zone]);
   if (s.paused) return null;
-  const days = new Map<string, string[]>();
-  for (const n of list) {
-    const day = inZone(Date.parse(n), zone).day;
-    days.set(day, [...(days.get(day) ?? []), n]);
-  }
   const begin = Date.parse(inZone(now(), zone).day + "T12:00:00Z");
   const monday = begin - ((new Date(begin).getUTCDay() + 6) % 7) * 86_400_000;
   const today = inZone(now(), zone).day;
@@ -172,7 +201,7 @@ function Month({ s }: { s: Schedule }) {
                       {zone !== viewer && <span class="dim small"> {inZone(Date.parse(n), viewer).clock}</span>}</div>
                   ))}
                   {at.length > 4 && <div class="dim small">{at.length - 4} more</div>}
-                  {!at.length && last > 0 && Date.parse(day + "T12:00:00Z") > last && list.length >= 200 && <div class="dim small">not computed</div>}
+                  {!at.length && last > 0 && Date.parse(day + "T12:00:00Z") > last && list.length >= mostInstants && <div class="dim small">not computed</div>}
                 </td>
               );
             })}</tr>

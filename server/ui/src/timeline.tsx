@@ -7,7 +7,7 @@ import { Icon } from "./icons";
 import { busy, flatten, matching, scaleOf, treeOf, waits, type Node, type Scale } from "./model";
 import { rowKeys, stateColour } from "./parts";
 import { clock, plural, second, span } from "./time";
-import type { Entry, Run, Shape } from "./types";
+import type { Entry, Run, Shape, Wait } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
 export function Timeline(p: {
@@ -22,6 +22,7 @@ export function Timeline(p: {
   const [failedOnly, setFailedOnly] = useState(false);
   const [critical, setCritical] = useState(false);
   const [find, setFind] = useState("");
+  const [hide, setHide] = useState("");
   const [folded, setFolded] = useState<Map<string, boolean>>(new Map());
   const [view, setView] = useState<[number, number]>([0, 1]);
   const [active, setActive] = useState(0);
@@ -48,8 +49,11 @@ export function Timeline(p: {
     return matching(root, (n) => (!wanted || n.loc.toLowerCase().includes(wanted)) &&
       (!failedOnly || n.entry?.state === "failed" || !!n.entry?.error || (n.entry?.attempts ?? 0) > 1) && (!critical || path.has(n.loc)));
   }, [root, wanted, failedOnly, critical, path]);
+  const hidden = hide.toLowerCase().split(/[\s,]+/).filter(Boolean);
+  const isHidden = (n: Node) => hidden.some((h) => n.name.toLowerCase().includes(h));
+  const permits = useMemo(() => new Map(p.run.waits_for?.filter((w) => w.queue).map((w) => [w.location, w])), [p.run.waits_for]);
   const isOpen = (n: Node) => folded.get(n.loc) ?? (shown !== null || !many || n.failed > 0 || n.depth < 1);
-  const rows = useMemo(() => flatten(root, isOpen, (n) => !shown || shown.has(n)), [root, folded, shown, many]);
+  const rows = useMemo(() => flatten(root, isOpen, (n) => (!shown || shown.has(n)) && !isHidden(n)), [root, folded, shown, many, hide]);
   const at = Math.min(active, Math.max(0, rows.length - 1));
 
   useEffect(() => { // a link to an operation opens what it stands in
@@ -128,6 +132,7 @@ export function Timeline(p: {
           <label class="check"><input type="checkbox" checked={failedOnly} onChange={() => setFailedOnly(!failedOnly)} />failures only</label>
           {path.size > 0 && <label class="check"><input type="checkbox" checked={critical} onChange={() => setCritical(!critical)} />critical path only</label>}
           <label class="find">Find <input type="search" value={find} spellcheck={false} onInput={(e) => setFind(e.currentTarget.value)} /></label>
+          <label class="find">Hide <input type="search" value={hide} spellcheck={false} placeholder="names" onInput={(e) => setHide(e.currentTarget.value)} /></label>
           <span class="dim">{plural(rows.length, "row")}</span>
         </div>
       </div>
@@ -140,7 +145,7 @@ export function Timeline(p: {
             <span class="cell axis" role="columnheader"><span class="unseen">When</span><Axis scale={scale} view={view} /></span>
           </>}
           row={(i) => <Row key={rows[i]!.loc} n={rows[i]!} i={i} focus={i === at} chosen={rows[i]!.loc === p.at} open={isOpen(rows[i]!)}
-            critical={path.has(rows[i]!.loc)} scale={scale} view={view}
+            critical={path.has(rows[i]!.loc)} permit={permits.get(rows[i]!.loc)} scale={scale} view={view}
             onOpen={() => { setActive(i); p.open(rows[i]!.loc); }} onTurn={() => { setActive(i); turn(rows[i]!, !isOpen(rows[i]!)); }}
             onFocus={() => setActive(i)} />} />
       )}
@@ -149,8 +154,9 @@ export function Timeline(p: {
 }
 
 /** How an operation stands, in a word, where its bar alone would say it. */
-function wordOf(n: Node): string {
+function wordOf(n: Node, permit: Wait | undefined): string {
   const e = n.entry;
+  if (e && permit) return "waits for a permit of queue " + permit.queue;
   if (!e) return [n.done && n.done + " done", n.failed && n.failed + " failed", n.open && n.open + " open"].filter(Boolean).join(", ");
   if (e.executing) return "executing, attempt " + ((e.attempts ?? 0) + 1);
   if (e.state === "open" && e.kind === "step" && e.wake) return "waits for its next attempt";
@@ -158,7 +164,7 @@ function wordOf(n: Node): string {
 }
 
 function Row(p: {
-  n: Node; i: number; focus: boolean; chosen: boolean; open: boolean; critical: boolean; scale: Scale; view: [number, number];
+  n: Node; i: number; focus: boolean; chosen: boolean; open: boolean; critical: boolean; permit: Wait | undefined; scale: Scale; view: [number, number];
   onOpen: () => void; onTurn: () => void; onFocus: () => void;
 }) {
   const { n } = p, e = n.entry;
@@ -173,18 +179,18 @@ function Row(p: {
           <Icon name={p.open ? "down" : "right"} /></button> : <span class="turn" />}
         <span class={"dot is-" + stateColour(state)}><Icon name={state === "failed" ? "failed" : state} /></span>
         <span class={"label" + (state === "failed" ? " why-bad" : "")}>{n.name}</span>
-        <span class="unseen">{wordOf(n)}{p.critical ? ", on the critical path" : ""}</span>
+        <span class="unseen">{wordOf(n, p.permit)}{p.critical ? ", on the critical path" : ""}</span>
         {(e?.attempts ?? 0) > 1 && <span class="tag" aria-hidden="true">×{e!.attempts}</span>}
         {e?.undone && <span class="tag" aria-hidden="true">undone</span>}
       </span>
       <span class="cell dim clip" role="gridcell">{e?.kind ?? (length > 1 ? length + " inside" : "")}</span>
       <span class="cell num" role="gridcell">{Number.isNaN(n.from) || n.from < 0 ? "" : span((Number.isNaN(n.to) ? now() : n.to) - n.from)}</span>
-      <span class="cell bars" role="gridcell"><Bars n={n} scale={p.scale} view={p.view} /></span>
+      <span class="cell bars" role="gridcell"><Bars n={n} permit={p.permit} scale={p.scale} view={p.view} /></span>
     </div>
   );
 }
 
-function Bars({ n, scale, view }: { n: Node; scale: Scale; view: [number, number] }) {
+function Bars({ n, permit, scale, view }: { n: Node; permit: Wait | undefined; scale: Scale; view: [number, number] }) {
   const e = n.entry, out: preact.JSX.Element[] = [];
   const x = (t: number) => (scale.at(t) - view[0]) / (view[1] - view[0]) * 100;
   const bar = (from: number, to: number, kind: string, key: string, title?: string) => {
@@ -198,7 +204,8 @@ function Bars({ n, scale, view }: { n: Node; scale: Scale; view: [number, number
   else if (e.kind === "step" || e.kind.endsWith("undo")) {
     const works = busy(e);
     const start = Date.parse(e.started ?? ""), end = e.state === "open" ? (e.wake ? Math.min(Date.parse(e.wake), now()) : now()) : Date.parse(e.ended ?? "");
-    if (works.length > 1 || e.state === "open") bar(start, end, "pause", "p", "pause before the next attempt");
+    if (permit) bar(Date.parse(permit.since), now(), "permit", "p", "waits for a permit of queue " + permit.queue);
+    else if (works.length > 1 || e.state === "open") bar(start, end, "pause", "p", "pause before the next attempt");
     const tries = e.attempt_times ?? [], first = tries[0]?.number ?? 1;
     works.forEach(([a, b], i) => {
       const last = i === works.length - 1;

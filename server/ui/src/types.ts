@@ -138,6 +138,7 @@ export interface Info {
   workflows?: string[];
   now: string;
   resources?: string[];
+  links?: { name: string; url: string }[];
 }
 
 export interface Audit {
