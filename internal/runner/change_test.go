@@ -294,8 +294,10 @@ func (e *edit) make() (what string, want demand) {
 	case "remove, accepted":
 		(*e.block)[e.at] = &stmt{kind: "gone", name: e.name, arms: [][]*stmt{old}}
 		// What lasts was not waited for where it began, so what follows comes earlier
-		// than it did: too early, if it ends another branch.
-		if e.p.steady() && !e.before && (alone(old) || e.root && !contains(e.p.root, "spawn")) {
+		// than it did: too early, if it ends another branch. What a saga has to undo, it
+		// still has to undo.
+		owed := contains(old, "keep") && contains(e.p.root, "saga")
+		if e.p.steady() && !owed && !e.before && (alone(old) || e.root && !contains(e.p.root, "spawn")) {
 			want = mustNotStall
 		}
 	case "remove, marked":
