@@ -399,6 +399,9 @@ func (w *Wide) at(ctx context.Context, index int) (*Store, error) {
 		err = errors.Join(store.ErrClosed, s.Close())
 	}
 	if err != nil {
+		if limited.Err() != nil && !errors.Is(err, store.ErrClosed) { // others get the error, too
+			err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.err = fmt.Errorf("%s: %w", d.name, err); s != nil { // it is another one

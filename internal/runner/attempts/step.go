@@ -102,8 +102,10 @@ func (s *Steps) Step(b *sched.Branch, spec Step) ([]byte, error) {
 	o := &step{s: s, spec: spec, whole: spec.Whole || spec.Undo != nil}
 	s.j.Declare(b, &o.Op, o, spec.Call, store.KindStep)
 	s.continueFrom(b, o)
-	err := o.Wait(b, spec.Call)
-	return o.Value, err
+	if err := o.Wait(b, spec.Call); err != nil {
+		return nil, err // a cancelled one may have a value: its record keeps the outcome
+	}
+	return o.Value, nil
 }
 
 // continueFrom takes the former attempts of an operation from its record.
