@@ -4,7 +4,7 @@
 MODULES := $(shell go list -m -f '{{.Dir}}/...')
 GOTEST  := go test -shuffle=on
 # How long the tests of a package may take.
-LONGEST := 20m
+LONGEST := 30m
 # Tests of the servers mostly wait: they come first, and beside those that compute, so that
 # there is one package more at a time than processors.
 SLOWEST_FIRST := $(shell go list -m -f '{{.Dir}}/...' | sort -r)

@@ -37,7 +37,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	add := func(name string, of attribute.Set, n any) {
 		var values []string
 		for _, kv := range of.ToSlice() {
-			values = append(values, kv.Value.Emit())
+			values = append(values, kv.Value.String())
 		}
 		got = append(got, strings.Join(append([]string{name, fmt.Sprint(n)}, values...), " "))
 	}

@@ -334,7 +334,8 @@ func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
 		select {
 		case problems = <-ended:
 		case <-p.fault.died:
-		case <-p.ended: // it was slow, and has lost its lease: the next one goes on
+		case err := <-p.ended: // it was slow, and has lost its lease: the next one goes on
+			t.Logf("%s has ended: %v", p.name, err)
 		}
 		_ = p.end() // a dead process reports nothing of use
 		if problems != nil {
