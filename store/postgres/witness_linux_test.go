@@ -18,13 +18,13 @@ func TestAMachineThatIsGone(t *testing.T) {
 	network := servers.NewNetwork(t)
 	server := servers.NewPostgres(t)
 	dsn := server.Listen(t, network.Host)
-	holder := newHolding(t, dsn, network.Enter)
+	holder := servers.NewHolder(t, dsn, network.Enter)
 	witnessOf(t, server, "a")
 	second := heir(t, open(t, server.DSN()), "b")
-	if verdict := holder.commits(t); verdict != store.Committed.String() {
+	if verdict := holder.Commits(t); verdict != store.Committed.String() {
 		t.Errorf("before, a commit gets %s", verdict)
 	}
-	holder.signal(t, syscall.SIGSTOP)
+	holder.Signal(t, syscall.SIGSTOP)
 	if err := network.Cut(true); err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,8 @@ func TestAMachineThatIsGone(t *testing.T) {
 	if err := network.Cut(false); err != nil {
 		t.Fatal(err)
 	}
-	holder.signal(t, syscall.SIGCONT)
-	if verdict := holder.commits(t); verdict != store.Fenced.String() {
+	holder.Signal(t, syscall.SIGCONT)
+	if verdict := holder.Commits(t); verdict != store.Fenced.String() {
 		t.Errorf("a commit of the machine that is back gets %s; want fenced", verdict)
 	}
 }

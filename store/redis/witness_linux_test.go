@@ -18,14 +18,14 @@ func TestAMachineThatIsGone(t *testing.T) {
 	network := servers.NewNetwork(t)
 	server := servers.NewRedis(t, append([]string{"tcp-keepalive 3", "protected-mode no"}, servers.Durable...)...)
 	url := server.Listen(t, network.Host)
-	holder := newHolding(t, url, network.Enter)
+	holder := servers.NewHolder(t, url, network.Enter)
 	witnessOf(t, server, "a")
 	b := newPeer(t, server.URL(), "b")
 	witnessOf(t, server, "b")
-	if verdict := holder.commits(t); verdict != store.Committed.String() {
+	if verdict := holder.Commits(t); verdict != store.Committed.String() {
 		t.Errorf("before, a commit gets %s", verdict)
 	}
-	holder.signal(t, syscall.SIGSTOP)
+	holder.Signal(t, syscall.SIGSTOP)
 	if err := network.Cut(true); err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,8 @@ func TestAMachineThatIsGone(t *testing.T) {
 	if err := network.Cut(false); err != nil {
 		t.Fatal(err)
 	}
-	holder.signal(t, syscall.SIGCONT)
-	if verdict := holder.commits(t); verdict != store.Fenced.String() {
+	holder.Signal(t, syscall.SIGCONT)
+	if verdict := holder.Commits(t); verdict != store.Fenced.String() {
 		t.Errorf("a commit of the machine that is back gets %s; want fenced", verdict)
 	}
 }
