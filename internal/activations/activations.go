@@ -4,6 +4,7 @@ package activations
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-run/stet/internal/idle"
@@ -46,7 +47,7 @@ type Memory[A Activation] struct {
 	active   map[store.RunNo]*resident[A]
 	made     int64           // activations made so far
 	ids      map[string]bool // IDs of the active
-	draining bool            // nothing new begins
+	draining atomic.Bool     // nothing new begins; set under mu
 	parked   *parking.Lot[A]
 	eviction *time.Timer // nil: nothing is parked
 	starved  bool        // a claim was cut because memory was full
@@ -81,7 +82,7 @@ func New[A Activation](cfg Config[A]) *Memory[A] {
 func (m *Memory[A]) Drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.draining = true
+	m.draining.Store(true)
 	if m.eviction != nil {
 		m.eviction.Stop()
 	}
@@ -91,7 +92,7 @@ func (m *Memory[A]) Drain() {
 func (m *Memory[A]) Drains() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.draining
+	return m.draining.Load()
 }
 
 // BeginDriver counts a goroutine that will load a run. It reports false if nothing new
@@ -99,7 +100,7 @@ func (m *Memory[A]) Drains() bool {
 func (m *Memory[A]) BeginDriver() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.draining {
+	if m.draining.Load() {
 		return false
 	}
 	m.cfg.Drivers.Add()
@@ -114,7 +115,7 @@ func (m *Memory[A]) Room() int {
 }
 
 func (m *Memory[A]) roomLocked() int {
-	if m.draining {
+	if m.draining.Load() {
 		return 0
 	}
 	free := min(m.entities, m.cfg.MaxRuns)
@@ -134,7 +135,7 @@ func (m *Memory[A]) Counts() (running, parked int) {
 func (m *Memory[A]) Expect(h *ownership.Shard, no store.RunNo) (a A) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.draining || h.Draining() || h.Lost() {
+	if m.draining.Load() || h.Draining() || h.Lost() {
 		return a
 	}
 	if former := m.active[no]; former != nil {
@@ -308,7 +309,7 @@ func (m *Memory[A]) Starve(yes bool) {
 // Park keeps a suspended run in memory for a while. size is what it costs to replay it.
 func (m *Memory[A]) Park(a A, size int) {
 	m.mu.Lock()
-	if m.ofLocked(a) == nil || m.draining {
+	if m.ofLocked(a) == nil || m.draining.Load() {
 		m.mu.Unlock()
 		return
 	}
@@ -346,7 +347,7 @@ func (m *Memory[A]) evictExpired() {
 		m.parkedLocked(a, false)
 	}
 	m.eviction = nil
-	if next, some := m.parked.Next(now); some && !m.draining {
+	if next, some := m.parked.Next(now); some && !m.draining.Load() {
 		m.eviction = time.AfterFunc(next, m.evictExpired)
 	}
 	m.mu.Unlock()

@@ -120,7 +120,7 @@ func (a *activation) post(events ...event) bool {
 		return false
 	}
 	if a.queue(events) {
-		go a.driveOn()
+		a.driveOn()
 	}
 	return true
 }
@@ -151,7 +151,7 @@ func (a *activation) queue(events []event) bool {
 	return true
 }
 
-// driveOn drives the run and executes the body that is left to the driver.
+// driveOn makes a goroutine drive the run and execute the body that is left to the driver.
 func (a *activation) driveOn() { a.x.steps.Pool.Follow(a.drive) }
 
 // drive takes events until there are none. It returns a body that is to be
@@ -261,7 +261,7 @@ func (a *activation) step(inboxAt store.Time) {
 	}
 	a.submit()
 	if a.code != nil && !a.x.memory.Drains() && !a.shard.Draining() {
-		for _, b := range a.code.Bodies() {
+		for b := range a.code.Bodies() {
 			a.start(b)
 		}
 	}

@@ -44,7 +44,7 @@ func pastOf(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep boo
 			}
 			r.Committed()
 		}
-		for _, body := range r.Bodies() {
+		for body := range r.Bodies() {
 			r.Complete(body.ID, body.Attempt, BodyResult{Value: value, Started: birth, Ended: birth})
 		}
 	}

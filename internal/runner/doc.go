@@ -32,7 +32,7 @@
 //	turn := r.Take()              // nil: nothing to write
 //	… commit …
 //	r.Committed()                 // or drop the run: r.Unwind()
-//	for _, body := range r.Bodies() { … start it … }
+//	for body := range r.Bodies() { … start it … }
 //	r.Complete(id, attempt, result); r.Deliver(item); r.Advance(…)
 //
 // After a turn that suspends the run it stands still, whatever is delivered, until Resumed

@@ -102,7 +102,7 @@ func (h *harness) commit() {
 // start gives out the bodies that may begin and checks that none begins before
 // what it depends on is durable, or after its end is.
 func (h *harness) start() {
-	for _, b := range h.r.Bodies() {
+	for b := range h.r.Bodies() {
 		if e, ok := h.j.entries[string(b.Location)]; ok && (e.State == store.Done || e.State == store.FailedEntry) {
 			h.j.violate("the body of %s begins although its end is durable", b.Location)
 		}

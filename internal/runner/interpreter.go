@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"iter"
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
@@ -304,9 +305,8 @@ func (r *Interpreter) Unwind() {
 	r.root.Exit() // if it has ended and there was something to undo
 }
 
-// Bodies returns the step bodies that may start now. Each is returned once; Complete
-// reports its end.
-func (r *Interpreter) Bodies() []Body {
+// Bodies yields the step bodies that may start now, each once; Complete reports its end.
+func (r *Interpreter) Bodies() iter.Seq[Body] {
 	return r.steps.Bodies(r.turns.durable, r.over != nil || r.pause != nil)
 }
 

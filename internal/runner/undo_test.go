@@ -201,7 +201,7 @@ func TestUndoAfterCrash(t *testing.T) {
 	if s.wantFlight(); !s.take() || s.pending.Update == nil || s.pending.Update.Marks != store.Undoing {
 		t.Fatalf("the turn is %+v", s.pending)
 	}
-	if bodies := s.r.Bodies(); len(bodies) > 0 {
+	if bodies := slices.Collect(s.r.Bodies()); len(bodies) > 0 {
 		t.Fatalf("%v begin before the mark is durable", bodies)
 	}
 	s.crash() // before the begin

@@ -235,10 +235,10 @@ func (a *Attempt) expire(f *stored.Failure) {
 	time.AfterFunc(grace, func() { a.driveElsewhere(a.end(runner.BodyResult{Failure: f})) })
 }
 
-// driveElsewhere drives the run on another goroutine, if nobody drives it.
+// driveElsewhere makes another goroutine drive the run, if nobody drives it.
 func (a *Attempt) driveElsewhere(drive func() Task) {
 	if drive != nil {
-		go a.env.Pool.Follow(drive)
+		a.env.Pool.Follow(drive)
 	}
 }
 

@@ -76,10 +76,10 @@ func (r *run) one(t *testing.T) runner.BodyResult {
 // row is the run as it stands in the store.
 var row = store.Run{No: 3, ID: "order-1", Workflow: "order", Headers: []byte(`{"k":"v"}`), Incarnation: 4}
 
-func newEnv() *steps.Env {
+func newEnv(t *testing.T) *steps.Env {
 	begun := time.Now()
 	now := func() store.Time { return store.TimeOf(begun).Add(time.Since(begun)) }
-	return &steps.Env{Pool: steps.NewPool(10), Now: now}
+	return &steps.Env{Pool: newPool(t, 10), Now: now}
 }
 
 func (r *run) attempt(env *steps.Env, change func(*runner.Body), fn runner.BodyFunc) *steps.Attempt {
@@ -111,7 +111,7 @@ func TestAttemptDeliversItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, idle := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
-					env, r := newEnv(), &run{idle: idle}
+					env, r := newEnv(t), &run{idle: idle}
 					before := env.Now()
 					env.Pool.Start(r.attempt(env, nil, func(ctx context.Context, b *runner.Body) runner.BodyResult {
 						time.Sleep(time.Minute)
@@ -142,7 +142,7 @@ func TestAttemptDeliversItsEnd(t *testing.T) {
 // others that do not begin it hears nothing.
 func TestAttemptThatDoesNotBegin(t *testing.T) {
 	never := func(context.Context, *runner.Body) runner.BodyResult { panic("begun") }
-	env := newEnv()
+	env := newEnv(t)
 
 	unwanted := &run{}
 	a := unwanted.attempt(env, nil, never)
@@ -185,7 +185,7 @@ func TestAttemptTimesOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				env, r := newEnv(), &run{idle: true}
+				env, r := newEnv(t), &run{idle: true}
 				begun := time.Now()
 				var cause error
 				env.Pool.Start(r.attempt(env, func(b *runner.Body) {
@@ -225,7 +225,7 @@ func TestAttemptTimesOut(t *testing.T) {
 // TestBeatsAreLimited: details are delivered at most once a second.
 func TestBeatsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env, r := newEnv(), &run{}
+		env, r := newEnv(t), &run{}
 		r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
 			for _, detail := range []string{"a", "b", "c", "d"} {
 				steps.Beat(ctx, []byte(detail))
@@ -242,7 +242,7 @@ func TestBeatsAreLimited(t *testing.T) {
 
 // TestAttemptOf: the context of a body, and those derived from it, know the attempt.
 func TestAttemptOf(t *testing.T) {
-	env, r := newEnv(), &run{}
+	env, r := newEnv(t), &run{}
 	r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
 		a := steps.AttemptOf(steps.WithoutBeats(ctx))
 		if a == nil || a.RunID != "order-1" || a.Workflow != "order" || a.Number() != 2 || string(a.Detail()) != "former" ||

@@ -33,7 +33,7 @@ func text(e steps.Emission) (text string) {
 // together every 100 ms, in order; and what is left before the end of the attempt.
 func TestItemsAreDeliveredSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env, r := newEnv(), &run{}
+		env, r := newEnv(t), &run{}
 		var late *steps.Attempt
 		env.Pool.Start(r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
 			late = steps.AttemptOf(ctx)
@@ -72,7 +72,7 @@ func TestItemsAreDeliveredSoon(t *testing.T) {
 // after a rest the next item at once.
 func TestItemsAreDeliveredEvery100ms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env, r := newEnv(), &run{}
+		env, r := newEnv(t), &run{}
 		emit := func(ctx context.Context) {
 			if err := steps.AttemptOf(ctx).Emit(ctx, steps.Emitted{Stream: "s"}); err != nil {
 				t.Error(err)
@@ -123,7 +123,7 @@ func TestItemsAreDeliveredEvery100ms(t *testing.T) {
 // TestEmitWaitsForRoom until what is on its way has arrived, or a context ends.
 func TestEmitWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env, r := newEnv(), &run{}
+		env, r := newEnv(t), &run{}
 		kib := []byte(strings.Repeat("x", 1<<10))
 		count, stopped := 0, errors.New("stopped")
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -1,9 +1,6 @@
 package steps
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // Places are those that the ended attempts of one run keep in a pool, each until its outcome
 // is durable, or will not be. They are safe for concurrent use.
@@ -11,7 +8,7 @@ type Places struct {
 	Pool *Pool
 
 	mu     sync.Mutex
-	kept   []Task
+	kept   map[Task]struct{}
 	closed bool
 }
 
@@ -20,7 +17,10 @@ func (p *Places) Keep(t Task) {
 	p.mu.Lock()
 	closed := p.closed
 	if !closed {
-		p.kept = append(p.kept, t)
+		if p.kept == nil {
+			p.kept = map[Task]struct{}{}
+		}
+		p.kept[t] = struct{}{}
 	}
 	p.mu.Unlock()
 	if closed {
@@ -31,7 +31,9 @@ func (p *Places) Keep(t Task) {
 // Release gives up the places of attempts.
 func (p *Places) Release(attempts []Task) {
 	p.mu.Lock()
-	p.kept = slices.DeleteFunc(p.kept, func(t Task) bool { return slices.Contains(attempts, t) })
+	for _, t := range attempts {
+		delete(p.kept, t)
+	}
 	p.mu.Unlock()
 	for _, t := range attempts {
 		p.Pool.Release(t)
@@ -44,7 +46,7 @@ func (p *Places) Close() {
 	kept := p.kept
 	p.kept, p.closed = nil, true
 	p.mu.Unlock()
-	for _, t := range kept {
+	for t := range kept {
 		p.Pool.Release(t)
 	}
 }

@@ -52,6 +52,7 @@ type Pool struct {
 	kinds   map[string]*kind  // of limited tasks
 	stopped bool
 	begun   int64         // tasks
+	idle    []chan work   // of goroutines that have nothing to do, each with room for one
 	next    chan struct{} // closed when the next task begins; nil: nobody waits for that
 	drained chan struct{} // closed when stopped and nothing runs
 }
@@ -61,19 +62,73 @@ func NewPool(limit int) *Pool {
 	return &Pool{max: limit, running: map[Task]struct{}{}, kept: map[Task]struct{}{}, drained: make(chan struct{})}
 }
 
+// work is what a goroutine of a pool does: it executes a task that has a place, or calls a
+// function and executes the task that it returns.
+type work struct {
+	task Task
+	next func() Task
+}
+
+// maxIdle is how many goroutines wait for work. A goroutine that has worked has a stack that
+// has grown; that of a new one is copied twice before it is large enough for a step.
+const maxIdle = 128
+
 // Start executes a task on another goroutine as soon as there is room.
 func (p *Pool) Start(t Task) {
 	if p.admit(t) {
-		go p.work(t)
+		p.dispatch(work{task: t})
 	}
 }
 
-// Follow calls next and, on the same goroutine, executes the task that it returns. If
-// there is no room for the task it waits, and Follow returns.
-func (p *Pool) Follow(next func() Task) {
-	if t := next(); t != nil && p.admit(t) {
-		p.work(t)
+// Follow calls next on another goroutine, which then executes the task that it returns. If
+// there is no room for the task it waits.
+func (p *Pool) Follow(next func() Task) { p.dispatch(work{next: next}) }
+
+// dispatch gives work to a goroutine that has none.
+func (p *Pool) dispatch(w work) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dispatchLocked(w)
+}
+
+// dispatchLocked is dispatch for a caller that holds p.mu.
+func (p *Pool) dispatchLocked(w work) {
+	if last := len(p.idle) - 1; last >= 0 {
+		p.idle[last] <- w
+		p.idle[last] = nil
+		p.idle = p.idle[:last]
+		return
 	}
+	go p.goroutine(w)
+}
+
+// goroutine works as long as there is something to do, or may be soon.
+func (p *Pool) goroutine(w work) {
+	inbox := make(chan work, 1)
+	for more := true; more; w, more = p.await(inbox) {
+		t := w.task
+		if t == nil {
+			if t = w.next(); t != nil && !p.admit(t) {
+				t = nil
+			}
+		}
+		if t != nil {
+			p.work(t)
+		}
+	}
+}
+
+// await returns the next work of a goroutine; false: it is not needed any more.
+func (p *Pool) await(inbox chan work) (w work, more bool) {
+	p.mu.Lock()
+	if p.stopped || len(p.idle) == maxIdle {
+		p.mu.Unlock()
+		return work{}, false
+	}
+	p.idle = append(p.idle, inbox)
+	p.mu.Unlock()
+	w, more = <-inbox
+	return w, more
 }
 
 // admit reports whether the caller is to execute the task now.
@@ -176,7 +231,7 @@ func (p *Pool) work(t Task) {
 		waiting := p.done(t)
 		switch {
 		case waiting != nil && next != nil:
-			go p.Follow(next)
+			p.Follow(next)
 		case waiting != nil:
 		case next == nil:
 			return
@@ -198,7 +253,7 @@ func (p *Pool) execute(t Task) (next func() Task) {
 			return
 		}
 		if waiting := p.done(t); waiting != nil {
-			go p.work(waiting)
+			p.dispatch(work{task: waiting})
 		}
 	}()
 	next = t.Execute()
@@ -233,7 +288,7 @@ func (p *Pool) leave(t Task) (waiting Task) {
 	}
 	waiting = p.first()
 	for len(p.waiting) > 0 && p.places < p.max { // that exit has let in beside it
-		go p.work(p.first())
+		p.dispatchLocked(work{task: p.first()})
 	}
 	return waiting
 }
@@ -266,7 +321,7 @@ func (p *Pool) Release(t Task) {
 	}
 	p.mu.Unlock()
 	if waiting != nil {
-		go p.work(waiting)
+		p.dispatch(work{task: waiting})
 	}
 }
 
@@ -277,6 +332,10 @@ func (p *Pool) Stop() <-chan struct{} {
 	defer p.mu.Unlock()
 	p.stopped = true
 	p.waiting, p.kinds = nil, nil
+	for _, inbox := range p.idle {
+		close(inbox)
+	}
+	p.idle = nil
 	if len(p.running) == 0 {
 		p.closeDrained()
 	}

@@ -69,12 +69,19 @@ func (j *journal) expect(t *testing.T, lines ...string) {
 	}
 }
 
+// newPool returns a pool whose goroutines end with the test.
+func newPool(t *testing.T, limit int) *steps.Pool {
+	pool := steps.NewPool(limit)
+	t.Cleanup(func() { pool.Stop() })
+	return pool
+}
+
 // TestPoolKeepsOrderAndLimit: no more tasks than allowed are executed at once, and the
 // others begin in the order in which they came.
 func TestPoolKeepsOrderAndLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		pool := steps.NewPool(1)
+		pool := newPool(t, 1)
 		for i := range 3 {
 			pool.Start(j.task(fmt.Sprint(i)))
 		}
@@ -86,7 +93,7 @@ func TestPoolKeepsOrderAndLimit(t *testing.T) {
 		j.expect(t, "begin 0", "end 0")
 
 		j.lines = nil
-		pool = steps.NewPool(2)
+		pool = newPool(t, 2)
 		for i := range 5 {
 			pool.Start(j.task(fmt.Sprint(i)))
 			synctest.Wait()
@@ -109,7 +116,7 @@ func TestPoolKeepsOrderAndLimit(t *testing.T) {
 func TestPoolNotifiesOfTheNextTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		pool := steps.NewPool(1)
+		pool := newPool(t, 1)
 		closed := func(c <-chan struct{}) bool {
 			select {
 			case <-c:
@@ -140,7 +147,7 @@ func TestPoolNotifiesOfTheNextTask(t *testing.T) {
 func TestPoolFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		pool := steps.NewPool(1)
+		pool := newPool(t, 1)
 		first := j.task("first")
 		first.next = func() steps.Task {
 			j.note("next")
@@ -154,7 +161,7 @@ func TestPoolFollows(t *testing.T) {
 		<-pool.Stop()
 
 		j.lines = nil
-		pool = steps.NewPool(1)
+		pool = newPool(t, 1)
 		pool.Start(first)
 		synctest.Wait()
 		pool.Start(j.task("waits"))
@@ -167,6 +174,8 @@ func TestPoolFollows(t *testing.T) {
 		j.lines = nil
 		pool.Follow(func() steps.Task { return nil })
 		pool.Follow(func() steps.Task { return j.task("direct") })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		j.expect(t, "begin direct", "end direct")
 	})
 }
@@ -175,7 +184,7 @@ func TestPoolFollows(t *testing.T) {
 func TestPoolReplacesGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		pool := steps.NewPool(1)
+		pool := newPool(t, 1)
 		bad := j.task("bad")
 		bad.goexit = true
 		pool.Start(bad)
@@ -192,7 +201,7 @@ func TestPoolReplacesGoroutine(t *testing.T) {
 func TestPoolStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		pool := steps.NewPool(1)
+		pool := newPool(t, 1)
 		select {
 		case <-steps.NewPool(1).Stop():
 		default:
@@ -225,7 +234,7 @@ func TestPoolStops(t *testing.T) {
 // executed cannot be kept.
 func TestPoolKeepsPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := steps.NewPool(1)
+		p := newPool(t, 1)
 		log := &journal{}
 		newTask := func(name string) *task { return &task{name: name, log: log, cancelled: make(chan struct{})} }
 		first, second, third := newTask("1"), newTask("2"), newTask("3")
@@ -270,7 +279,7 @@ func (k limitedTask) Limit() (string, int) { return k.kind, k.limit }
 // take no place from others.
 func TestPoolLimitsKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := steps.NewPool(3)
+		p := newPool(t, 3)
 		var j journal
 		of := func(name, kind string, limit int) *limitedTask { return &limitedTask{j.task(name), kind, limit} }
 		first := of("a1", "a", 1)
@@ -313,7 +322,7 @@ func TestPoolLimitsKinds(t *testing.T) {
 // and all begin that may.
 func TestPoolLetsInWhatALimitAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := steps.NewPool(10)
+		p := newPool(t, 10)
 		var j journal
 		for i, limit := range []int{3, 3, 3, 1, 3, 3, 3} {
 			p.Start(&limitedTask{j.task(fmt.Sprint(i)), "a", limit})
@@ -333,7 +342,7 @@ func TestPoolLetsInWhatALimitAllows(t *testing.T) {
 // Close at once.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pool := steps.NewPool(1)
+		pool := newPool(t, 1)
 		places := steps.Places{Pool: pool}
 		log := &journal{}
 		var tasks []*task

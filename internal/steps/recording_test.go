@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func body(t *testing.T, env *steps.Env) runner.Body {
 	r.Advance(env.Now(), env.Now())
 	r.Take()
 	r.Committed()
-	bodies := r.Bodies()
+	bodies := slices.Collect(r.Bodies())
 	if len(bodies) != 1 {
 		t.Fatalf("expected one body, found %+v", bodies)
 	}
@@ -38,7 +39,7 @@ func body(t *testing.T, env *steps.Env) runner.Body {
 // the attempt does not time out any more, and after the timeout there is none.
 func TestRecording(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env, r := newEnv(), &run{}
+		env, r := newEnv(t), &run{}
 		b := body(t, env)
 		b.Timeout = time.Second
 		lease := store.Lease{Epoch: 9}

@@ -66,10 +66,13 @@ func (p Policy) Put(headers []byte) ([]byte, error) {
 	return json.Marshal(all)
 }
 
+// policyKey is in all headers that have a policy.
+var policyKey = []byte(`"` + PolicyHeader + `"`)
+
 // SplitPolicy returns the headers of a run without its policy, and that. What cannot be
 // read is no policy.
 func SplitPolicy(headers []byte) (rest []byte, p Policy) {
-	if !bytes.Contains(headers, []byte(`"`+PolicyHeader+`"`)) {
+	if !bytes.Contains(headers, policyKey) {
 		return headers, p
 	}
 	var all map[string]string

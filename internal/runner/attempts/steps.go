@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/stet-run/stet/internal/fifo"
@@ -206,26 +207,27 @@ func (s *Steps) Owing(pending []*journal.Op) []location.Loc {
 	return places
 }
 
-// Bodies returns the step bodies that may start now. Each is returned once; Complete
-// reports its end.
+// Bodies yields the step bodies that may start now, each once; Complete reports its end.
 //
 // durable is the position of the journal up to which all is; hold keeps those from
 // starting that may, except what a former activation may have begun.
-func (s *Steps) Bodies(durable int64, hold bool) []Body {
-	var bodies []Body
-	for queue := &s.queue; queue.Len() > 0; {
-		o := queue.Peek()
-		if o.queued && o.barrier > durable {
-			break
+func (s *Steps) Bodies(durable int64, hold bool) iter.Seq[Body] {
+	return func(yield func(Body) bool) {
+		for queue := &s.queue; queue.Len() > 0; {
+			o := queue.Peek()
+			if o.queued && o.barrier > durable {
+				return
+			}
+			queue.Pop()
+			if !o.queued || hold && !o.unsure {
+				continue
+			}
+			o.queued, o.given = false, true
+			if !yield(o.body()) {
+				return
+			}
 		}
-		queue.Pop()
-		if !o.queued || hold && !o.unsure {
-			continue
-		}
-		o.queued, o.given = false, true
-		bodies = append(bodies, o.body())
 	}
-	return bodies
 }
 
 func (o *step) body() Body {

@@ -1,6 +1,7 @@
 package attempts_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func (r *run) advance(now store.Time) {
 // body returns the one body that may start.
 func (r *run) body() attempts.Body {
 	r.t.Helper()
-	bodies := r.Bodies(r.j.Pos(), false)
+	bodies := slices.Collect(r.Bodies(r.j.Pos(), false))
 	if len(bodies) != 1 {
 		r.t.Fatalf("%d bodies may start", len(bodies))
 	}
@@ -161,7 +162,8 @@ func TestBarrier(t *testing.T) {
 	b := r.body()
 	r.Complete(b.ID, b.Attempt, attempts.BodyResult{})
 	r.sched.Run()
-	if before, after := r.Bodies(r.j.Pos()-1, false), r.Bodies(r.j.Pos(), false); len(before) != 0 || len(after) != 1 {
+	before := slices.Collect(r.Bodies(r.j.Pos()-1, false))
+	if after := slices.Collect(r.Bodies(r.j.Pos(), false)); len(before) != 0 || len(after) != 1 {
 		t.Errorf("%d bodies start before the completion is durable, %d after", len(before), len(after))
 	}
 }

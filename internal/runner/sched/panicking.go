@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
@@ -43,16 +44,24 @@ var inPanic = func() (pc uintptr) {
 	panic("where is this?")
 }()
 
+// callers has room for the places of a stack. Room on the stack itself would make that of
+// each branch grow, which costs more than the walk.
+var callers = sync.Pool{New: func() any {
+	room := make([]uintptr, 256) // an interpreter nests deeply
+	return &room
+}}
+
 // panickedAt returns the place at which the code panics whose deferred function the caller
 // is in, or "".
 func panickedAt() string {
-	var few [256]uintptr // an interpreter nests deeply
-	pcs := few[:]
-	n := runtime.Callers(2, pcs)
-	for n == len(pcs) {
-		pcs = make([]uintptr, 2*len(pcs))
-		n = runtime.Callers(2, pcs)
+	buf := callers.Get().(*[]uintptr)
+	defer callers.Put(buf)
+	n := runtime.Callers(2, *buf)
+	for n == len(*buf) {
+		*buf = make([]uintptr, 2*len(*buf))
+		n = runtime.Callers(2, *buf)
 	}
+	pcs := *buf
 	for i, pc := range pcs[:n] {
 		if pc != inPanic {
 			continue
