@@ -10,7 +10,7 @@ type executions struct {
 	ends     map[body]int64         // place of the end
 	runs     map[body]string        // of the execution; a fork has results of another run
 	owners   map[string][]takeover  // by shard, in the order of the log
-	takes    map[take][]int64       // their places
+	takes    map[take][]placed      // their lines
 	shards   map[string]string      // of runs
 	woken    []placed               // lines behind sleeps
 	lost     []placed               // lines of processes that have lost the store
@@ -45,7 +45,7 @@ type body struct {
 func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
 		owners: map[string][]takeover{}, shards: shards,
-		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]int64{},
+		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]placed{},
 		taken: map[string][]taking{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
@@ -57,9 +57,9 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 					t.epoch = l.Epochs[i]
 				}
 				x.owners[shard] = append(x.owners[shard], t)
-				x.takes[take{l.Process, shard}] = append(x.takes[take{l.Process, shard}], l.place)
+				x.takes[take{l.Process, shard}] = append(x.takes[take{l.Process, shard}], l)
 			}
-			x.takes[take{l.Process, ""}] = append(x.takes[take{l.Process, ""}], l.place)
+			x.takes[take{l.Process, ""}] = append(x.takes[take{l.Process, ""}], l)
 		case lineStart:
 			at := operation{l.Run, l.Loc}
 			x.starts[at] = append(x.starts[at], l)
@@ -89,11 +89,21 @@ func (x *executions) ownerAt(run string, place int64) string {
 	return last.process
 }
 
-// tookBetween reports whether the process has taken a run's shard over between two
-// places of the log; of a run that is gone, any shard.
-func (x *executions) tookBetween(process, run string, from, to int64) bool {
-	return slices.ContainsFunc(x.takes[take{process, x.shards[run]}],
-		func(place int64) bool { return from < place && place < to })
+// tookBetween reports whether the process of two starts has taken the run's shard over between them; of a run that is
+// gone, any shard. A start that was decided on before a pause may be logged behind the takeover that followed it: it is
+// of what the process had before.
+func (x *executions) tookBetween(former, start placed) bool {
+	return slices.ContainsFunc(x.takes[take{start.Process, x.shards[start.Run]}], func(own placed) bool {
+		switch {
+		case own.place > start.place:
+			return false
+		case own.place > former.place:
+			return true
+		}
+		return slices.ContainsFunc(x.pauses, func(s stay) bool {
+			return s.Process == former.Process && s.From <= own.At && former.At <= s.To+resumeSlack
+		})
+	})
 }
 
 // resumeSlack is how long after a pause a process may still log the begin of a
@@ -168,8 +178,7 @@ func (x *executions) contradicts(former, start placed) violation {
 	switch {
 	case former.Attempt > start.Attempt && !x.excused(start):
 		return runAgain
-	case former.Attempt == start.Attempt && former.Process == start.Process &&
-		!x.tookBetween(start.Process, start.Run, former.place, start.place):
+	case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(former, start):
 		return duplicated
 	}
 	return ""

@@ -20,6 +20,12 @@ func TestExecutions(t *testing.T) {
 	other := line{Kind: lineStart, Process: "p", Run: "r", Loc: "other", Attempt: 1, No: 9, Key: "key"}
 	late := start("p", 2, 1)
 	late.At = 900
+	back := own("p") // after the pause
+	back.At = 860
+	lateFirst, lateSecond := start("p", 1, 1), start("p", 2, 1)
+	lateFirst.At, lateSecond.At = 870, 880
+	before := own("p")
+	before.At = 700 // before it
 
 	for name, c := range map[string]struct {
 		lines  []line
@@ -41,6 +47,8 @@ func TestExecutions(t *testing.T) {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), start("p", 2, 2), end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
 		"late, behind a pause": {
 			[]line{own("q"), start("q", 1, 1), end("q", 1), late}, stepResult{Process: "q", No: 1}, ""},
+		"late, behind a pause and the takeover that followed it": {
+			[]line{own("p"), own("q"), back, lateFirst, lateSecond, end("p", 2)}, stepResult{Process: "p", No: 2}, ""},
 		"again after it was taken back": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), asked, again("p", 2, "new"), end("p", 2), taken},
 			stepResult{Process: "p", No: 2}, ""},
@@ -63,6 +71,8 @@ func TestExecutions(t *testing.T) {
 				again("p", 4, "newest"), end("p", 4), taken}, stepResult{Process: "p", No: 4}, duplicated},
 		"twice by one owner": {
 			[]line{own("p"), start("p", 1, 1), start("p", 2, 1), end("p", 2)}, stepResult{Process: "p", No: 2}, duplicated},
+		"twice by one owner, which was paused and had taken nothing since": {
+			[]line{before, lateFirst, lateSecond, end("p", 2)}, stepResult{Process: "p", No: 2}, duplicated},
 		"two steps with one key": {
 			[]line{own("p"), start("p", 1, 1), end("p", 1), other}, stepResult{Process: "p", No: 1}, duplicated},
 		"after its end": {
