@@ -35,6 +35,10 @@ func (r *Interpreter) Take() *store.Turn {
 	if pauses {
 		r.steps.Pauses()
 	}
+	suspends := r.j.Live() && r.pause == nil && r.idle()
+	if r.over == nil && !pauses && !suspends && !r.undo.proposed() && !r.j.Log.Marked() && r.j.Log.Empty() {
+		return nil
+	}
 	turn := r.j.Log.Turn(&r.cfg.Run)
 	switch {
 	case r.over != nil && r.over.Status == store.Stalled && (!r.j.Live() || r.faults.broken):
@@ -62,14 +66,12 @@ func (r *Interpreter) Take() *store.Turn {
 			turn.Update.Reason = reasonOf("paused", r.pause.Value)
 		}
 		turn.Audit = append(turn.Audit, stored.AuditOf(r.pause, string(r.pause.Value), ""))
-	case r.j.Live() && r.pause == nil && r.idle():
+	case suspends:
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
 		turn.Update.Waits = r.j.Waits()
 	case r.j.Log.Marked():
 		turn.Update = r.update(store.Running)
-	case r.j.Log.Empty():
-		return nil
 	}
 	if it := r.cancel.item; it != nil && r.over != nil && r.over.Status == store.Stalled {
 		// It is left unexamined, because the owner of a stalled run decides it.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/internal/stored"
@@ -14,7 +13,7 @@ import (
 // panics. The operation would be recorded behind what the fixed code does before it.
 func (b *Branch) RefuseInPanic(at location.Loc) {
 	s := b.sched
-	if s.OnPanic == nil {
+	if s.OnPanic == nil || !calledFrom(inPanic) {
 		return
 	}
 	place := panickedAt()
@@ -29,8 +28,7 @@ func (b *Branch) RefuseInPanic(at location.Loc) {
 	}
 }
 
-// inPanic is where the runtime calls the deferred functions of code that panics. Looking
-// for it is cheap enough to do at every operation.
+// inPanic is where the runtime calls the deferred functions of code that panics.
 var inPanic = func() (pc uintptr) {
 	defer func() {
 		_ = recover()
@@ -44,24 +42,15 @@ var inPanic = func() (pc uintptr) {
 	panic("where is this?")
 }()
 
-// callers has room for the places of a stack. Room on the stack itself would make that of
-// each branch grow, which costs more than the walk.
-var callers = sync.Pool{New: func() any {
-	room := make([]uintptr, 256) // an interpreter nests deeply
-	return &room
-}}
-
 // panickedAt returns the place at which the code panics whose deferred function the caller
 // is in, or "".
 func panickedAt() string {
-	buf := callers.Get().(*[]uintptr)
-	defer callers.Put(buf)
-	n := runtime.Callers(2, *buf)
-	for n == len(*buf) {
-		*buf = make([]uintptr, 2*len(*buf))
-		n = runtime.Callers(2, *buf)
+	pcs := make([]uintptr, 256) // an interpreter nests deeply
+	n := runtime.Callers(2, pcs)
+	for n == len(pcs) {
+		pcs = make([]uintptr, 2*len(pcs))
+		n = runtime.Callers(2, pcs)
 	}
-	pcs := *buf
 	for i, pc := range pcs[:n] {
 		if pc != inPanic {
 			continue
