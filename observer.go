@@ -117,6 +117,7 @@ type RunEvent struct {
 	Created     time.Time
 	Started     time.Time // zero: it was never executed
 	Ended       time.Time // of RunEnded; otherwise zero
+	Node        string    // of the process that tells it: see Config.Node
 	// Resumed is, for Waited and Sent, when a wait was last over during which nothing had
 	// happened in the run for Observer.LongPause; zero: none was, as far as the history says
 	// that a Loop keeps.
@@ -278,7 +279,7 @@ func (o *observation) event(run *store.Run) RunEvent {
 		ID: run.ID, Workflow: run.Workflow, Group: run.Shard.Group, Status: run.Status,
 		Incarnation: run.Incarnation, Generation: run.Generation,
 		Created: run.Created.Time(), Started: run.Started.Time(), Ended: run.Ended.Time(),
-		run: run, engine: o.engine,
+		Node: o.engine.node, run: run, engine: o.engine,
 	}
 }
 

@@ -221,6 +221,7 @@ type StepInfo struct {
 	// occurrence. That of a compensation is "undo " and the name of its step.
 	Name    string
 	Attempt int     // from 1
+	Node    string  // of the process that executes it: see Config.Node
 	Headers Headers // of the run
 	// Resumed is as in RunEvent.
 	Resumed time.Time
@@ -249,7 +250,7 @@ func StepOf(ctx context.Context) (info StepInfo, ok bool) {
 func stepInfo(a *steps.Attempt) StepInfo {
 	return StepInfo{
 		RunID: a.RunID, Workflow: a.Workflow, Location: a.Location(), Name: a.Name(), Attempt: a.Number(),
-		Headers: decodedHeaders(a.Headers), Resumed: a.Resumed().Time(), attempt: a,
+		Node: a.Node(), Headers: decodedHeaders(a.Headers), Resumed: a.Resumed().Time(), attempt: a,
 	}
 }
 

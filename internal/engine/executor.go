@@ -50,8 +50,8 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 	x := &executor{
 		e: e, stop: stop, groups: e.groups(),
 		steps: steps.Env{
-			Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads, WarnStep: e.cfg.WarnStep,
-			Observe: e.cfg.Attempt,
+			Node: e.cfg.Node, Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads,
+			WarnStep: e.cfg.WarnStep, Observe: e.cfg.Attempt,
 		},
 	}
 	for i, s := range e.lanes.Lanes() {

@@ -55,6 +55,7 @@ type Heartbeat struct {
 
 // Env is what the attempts of a process have in common.
 type Env struct {
+	Node     string // the name of the process
 	Pool     *Pool
 	Now      func() store.Time // a lower bound of the store's time
 	Payloads *payload.Policy   // of what is stored; nil: values are stored as they are
@@ -255,6 +256,9 @@ func (a *Attempt) Replaced() (value any, ok bool) { return a.replacement.value, 
 
 // Spend notes how many units of its queue's rate the attempt has spent.
 func (a *Attempt) Spend(units int) { a.spent.Store(&units) }
+
+// Node returns the name of the process that executes it.
+func (a *Attempt) Node() string { return a.env.Node }
 
 // Number returns the attempt's number, from 1.
 func (a *Attempt) Number() int { return a.body.Attempt }

@@ -19,7 +19,8 @@
 //
 // No span is open while a run waits, and none is emitted when a run is replayed. A message
 // that was received is a link of the wait for it, and the run before a rewind is one of the
-// run after it. Attributes are stet.workflow, stet.run.id, stet.location and stet.attempt.
+// run after it. Attributes are stet.workflow, stet.run.id, stet.location and stet.attempt, and
+// stet.node, the process that has executed the attempt or ended the run or its wait.
 //
 // With Cut a run that has waited for long goes on in another trace, which is linked.
 //

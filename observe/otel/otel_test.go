@@ -106,7 +106,7 @@ func TestATraceGoesOnInAnotherProcess(t *testing.T) {
 		begun := time.Now()
 		before, provider, first := traced(t)
 		handle := s.Join()
-		e, stop := serving(t, handle, stet.Config{Workflows: []stet.Definition{ask}, Observer: before})
+		e, stop := serving(t, handle, stet.Config{Node: "one", Workflows: []stet.Definition{ask}, Observer: before})
 		synctest.Wait()
 		ctx, caller := provider.Tracer("test").Start(t.Context(), "request")
 		if _, err := ask.Start(ctx, e, 1, stet.ID("r")); err != nil {
@@ -119,7 +119,7 @@ func TestATraceGoesOnInAnotherProcess(t *testing.T) {
 
 		after, provider2, second := traced(t)
 		time.Sleep(time.Hour)
-		e, stop = serving(t, s.Join(), stet.Config{Workflows: []stet.Definition{ask}, Observer: after})
+		e, stop = serving(t, s.Join(), stet.Config{Node: "two", Workflows: []stet.Definition{ask}, Observer: after})
 		time.Sleep(time.Hour)
 		ctx, sender := provider2.Tracer("test").Start(t.Context(), "approval")
 		if err := said.Send(ctx, e, "r", "go"); err != nil {
@@ -166,9 +166,9 @@ func TestATraceGoesOnInAnotherProcess(t *testing.T) {
 			t.Errorf("the wait has the links %v, want one to the message", l)
 		}
 		for name, want := range map[string]string{
-			"run order":    "stet.run.id=r stet.status=succeeded stet.workflow=order",
-			"wait said":    "stet.location=said stet.run.id=r stet.wait=receive stet.workflow=order",
-			"attempt ship": "stet.attempt=2 stet.location=ship[k] stet.run.id=r stet.workflow=order",
+			"run order":    "stet.node=two stet.run.id=r stet.status=succeeded stet.workflow=order",
+			"wait said":    "stet.location=said stet.node=two stet.run.id=r stet.wait=receive stet.workflow=order",
+			"attempt ship": "stet.attempt=2 stet.location=ship[k] stet.node=two stet.run.id=r stet.workflow=order",
 		} {
 			got := strings.ReplaceAll(attributes(two[name]), "ship/[k]", "ship[k]")
 			if got != want {

@@ -157,7 +157,8 @@ func (t *tracing) attempt(ctx context.Context, s stet.StepInfo) (context.Context
 	ctx, span := t.tracer.Start(ctx, "attempt "+s.Name, trace.WithLinks(links...))
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("stet.workflow", s.Workflow), attribute.String("stet.run.id", s.RunID),
-			attribute.String("stet.location", s.Location), attribute.Int("stet.attempt", s.Attempt))
+			attribute.String("stet.location", s.Location), attribute.Int("stet.attempt", s.Attempt),
+			attribute.String("stet.node", s.Node))
 	}
 	return released(ctx), span
 }
@@ -190,7 +191,7 @@ func (t *tracing) runEnded(r stet.RunEvent) {
 	}
 	_, span := t.tracer.Start(ctx, "run "+r.Workflow, options...)
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("stet.status", r.Status.String()))
+		span.SetAttributes(attribute.String("stet.status", r.Status.String()), attribute.String("stet.node", r.Node))
 		if r.Status == store.Failed {
 			span.SetStatus(codes.Error, r.Err().Error())
 		}
@@ -219,7 +220,8 @@ func (t *tracing) waited(r stet.RunEvent, w stet.WaitEnded) {
 	}
 	_, span := t.tracer.Start(ctx, "wait "+w.Name,
 		trace.WithTimestamp(w.Since), trace.WithLinks(links...), workflowOf(r.Workflow, r.ID),
-		trace.WithAttributes(attribute.String("stet.location", w.Location), attribute.String("stet.wait", w.Kind)))
+		trace.WithAttributes(attribute.String("stet.location", w.Location), attribute.String("stet.wait", w.Kind),
+			attribute.String("stet.node", r.Node)))
 	span.End(trace.WithTimestamp(w.Until))
 }
 

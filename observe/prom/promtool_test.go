@@ -79,8 +79,8 @@ func TestPrometheusReadsTheDashboard(t *testing.T) {
 	}
 }
 
-// TestAlertsRing: Prometheus evaluates the rules over series, and the pager rings for a stalled
-// run, a full queue and a dead letter, and not for a store that is well.
+// TestAlertsRing: Prometheus evaluates the rules over series; each of them rings for what it is
+// about, and none for a deployment that is well.
 func TestAlertsRing(t *testing.T) {
 	promtool(t, "test", "rules", "testdata/alerts_test.yaml")
 }
