@@ -299,23 +299,31 @@ func features(t *testing.T, open Open) {
 // evenly.
 const maxCuts = 25
 
-// crashes lets a process die, or its store fail, at its commits, one after the other.
+// crashLanes is how many stores the faults are spread over: they mostly wait for the ends of leases. Each store has
+// every fault.
+const crashLanes = 4
+
+// crashes lets a process die, or its store fail, at its commits. On each store that is one after the other.
 func crashes(t *testing.T, open Open) {
 	faults := []stettest.Fault{
 		stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce,
 	}
-	w := newWorld(t, open)
-	commits := w.crash("calm-", 0, 0)
+	commits := newWorld(t, open).crash("calm-", 0, 0)
 	cuts := min(commits, maxCuts)
 	if testing.Short() {
 		cuts = min(commits, maxCuts/4)
 	}
-	for i := range cuts {
-		if at := 1 + i*commits/cuts; !t.Failed() {
-			w.crash(fmt.Sprintf("%d-", at), int64(at), faults[i%len(faults)])
-		}
+	t.Logf("something happens at %d of about %d commits", cuts, commits)
+	for lane := range crashLanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, open)
+			for i := lane; i < cuts && !t.Failed(); i += crashLanes {
+				at := 1 + i*commits/cuts
+				w.crash(fmt.Sprintf("%d-", at), int64(at), faults[i%len(faults)])
+			}
+		})
 	}
-	t.Logf("something happened at %d of about %d commits", cuts, commits)
 }
 
 // crash runs all scenarios once, with a fault at commit number at; 0: there is none. It

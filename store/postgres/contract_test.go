@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
@@ -24,10 +23,13 @@ type harness struct {
 
 func newHarness(t testing.TB, clock func() time.Time, opts ...postgres.Option) *harness {
 	t.Helper()
-	dsn, schema := servers.SharedPostgres(t)
-	h := &harness{dsn: dsn, schema: schema, opts: append(opts, postgres.Schema(schema), postgres.Clock(clock),
-		postgres.AllowLoss(), postgres.Conns(2), postgres.Patient())}
+	r := roomsOf(t, 1)
+	h := &harness{dsn: r.dsn, schema: r.schemas[0], opts: append(opts, postgres.Schema(r.schemas[0]),
+		postgres.Clock(clock), postgres.AllowLoss(), postgres.Conns(2), postgres.Patient())}
 	h.first = h.open(t)
+	if r.empty == "" {
+		r.made(t)
+	}
 	return h
 }
 

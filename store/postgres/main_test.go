@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,9 @@ import (
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
+
+// atATime is how many tests run at a time, at least.
+const atATime = 4
 
 // TestMain is also the process that TestTxStepKilled kills, those that hold a shard, and those
 // of TestKilledProcesses.
@@ -36,7 +42,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	// Most tests wait most of the time: for servers, for locks, for the ends of leases.
+	if runtime.GOMAXPROCS(0) < atATime {
+		_ = flag.Set("test.parallel", strconv.Itoa(atATime)) // a flag of the command line comes later
+	}
+	code := m.Run()
+	dropRooms()
+	os.Exit(code)
 }
 
 // hold takes the shard, starts a run and keeps both until the input ends. For each line it commits a turn of the run,

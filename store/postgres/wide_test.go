@@ -28,11 +28,7 @@ func schemasOf(t testing.TB, n int) (dsns, schemas []string) {
 	dsn, schema := servers.SharedPostgres(t)
 	for i := range n {
 		name := fmt.Sprint(schema, "_", i)
-		separator := " " // of keywords and values
-		if strings.Contains(dsn, "://") {
-			separator = "?"
-		}
-		dsns, schemas = append(dsns, dsn+separator+"stet_schema="+name), append(schemas, name)
+		dsns, schemas = append(dsns, with(dsn, "stet_schema", name)), append(schemas, name)
 	}
 	t.Cleanup(func() {
 		conn, err := pgx.Connect(context.Background(), dsn)
@@ -61,8 +57,15 @@ func newWideHarness(t testing.TB, clock func() time.Time, n int, opts ...postgre
 	t.Helper()
 	h := &wideHarness{opts: append(opts, postgres.Clock(clock), postgres.AllowLoss(), postgres.Conns(2),
 		postgres.Patient(), postgres.Slots(wideSlots))}
-	h.dsns, h.schemas = schemasOf(t, n)
+	r := roomsOf(t, n)
+	h.schemas = r.schemas
+	for _, schema := range r.schemas {
+		h.dsns = append(h.dsns, with(r.dsn, "stet_schema", schema))
+	}
 	h.first = h.open(t)
+	if r.empty != "" {
+		return h
+	}
 	// The numbers are given in the order of the acts, as the checks compare them with those of
 	// store/memory.
 	for _, table := range [][2]string{{"runs", "run_no"}, {"inbox", "item_no"}} {
@@ -72,6 +75,7 @@ func newWideHarness(t testing.TB, clock func() time.Time, n int, opts ...postgre
 				table[1], h.schemas[0], table[0], table[1]))
 		}
 	}
+	r.made(t)
 	return h
 }
 
