@@ -143,11 +143,11 @@ type Answer struct {
 // Publish asks for an event of a topic. Settings that are left out are the topic's defaults.
 type Publish struct {
 	Send
-	Mode        string `json:"mode,omitempty"`         // broadcast (the default) or consumed
-	ExpiryMS    int64  `json:"expiry_ms,omitempty"`    // -1: none
-	RetentionMS int64  `json:"retention_ms,omitempty"` // -1: for ever
-	Cap         int    `json:"cap,omitempty"`          // -1: none
-	CapBytes    int64  `json:"cap_bytes,omitempty"`    // -1: none
+	Mode        string `json:"mode,omitempty" words:"TopicMode"` // broadcast (the default) or consumed
+	ExpiryMS    int64  `json:"expiry_ms,omitempty"`              // -1: none
+	RetentionMS int64  `json:"retention_ms,omitempty"`           // -1: for ever
+	Cap         int    `json:"cap,omitempty"`                    // -1: none
+	CapBytes    int64  `json:"cap_bytes,omitempty"`              // -1: none
 }
 
 // Published is the answer to a publication.

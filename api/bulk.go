@@ -4,8 +4,8 @@ import "time"
 
 // BulkRequest asks what a verb would reach if it were used on all runs that match.
 type BulkRequest struct {
-	Query string `json:"query"` // a filter, as stet ls takes it; empty: all runs
-	Verb  string `json:"verb"`  // cancel, terminate, pause, resume, nudge or retry
+	Query string `json:"query"`                 // a filter, as stet ls takes it; empty: all runs
+	Verb  string `json:"verb" words:"BulkVerb"` // cancel, terminate, pause, resume, nudge or retry
 	Act
 }
 
@@ -25,7 +25,7 @@ type BulkPreview struct {
 type BulkExample struct {
 	ID       string `json:"id"`
 	Workflow string `json:"workflow"`
-	Status   string `json:"status"`
+	Status   string `json:"status" words:"Status"`
 }
 
 // Bulk acts on the runs of a preview.

@@ -10,8 +10,8 @@ import (
 // Entry is what is recorded of an operation of a run.
 type Entry struct {
 	Location string          `json:"location"`
-	Kind     string          `json:"kind"`
-	State    string          `json:"state"`
+	Kind     string          `json:"kind" words:"EntryKind"`
+	State    string          `json:"state" words:"EntryState"`
 	Number   int64           `json:"number,omitempty"` // in the order of completions
 	Born     int64           `json:"born,omitempty"`   // number of the completion after which the code asked for it
 	Attempts int             `json:"attempts,omitempty"`

@@ -10,10 +10,10 @@ import (
 // and resolve is there.
 type Hook struct {
 	Name    string    `json:"name"`
-	Scheme  string    `json:"scheme"`           // standard, github, stripe or hmac
-	Header  string    `json:"header,omitempty"` // of the signature, of the scheme hmac
-	Start   string    `json:"start,omitempty"`  // a workflow
-	Send    string    `json:"send,omitempty"`   // a message
+	Scheme  string    `json:"scheme" words:"HookScheme"` // standard, github, stripe or hmac
+	Header  string    `json:"header,omitempty"`          // of the signature, of the scheme hmac
+	Start   string    `json:"start,omitempty"`           // a workflow
+	Send    string    `json:"send,omitempty"`            // a message
 	Publish string    `json:"publish,omitempty"`
 	Resolve bool      `json:"resolve,omitempty"`
 	Target  string    `json:"target,omitempty"` // JSON pointer to the run's ID, or the token
@@ -36,7 +36,7 @@ type Hooks struct {
 
 // SetHook makes a webhook.
 type SetHook struct {
-	Scheme  string   `json:"scheme"`
+	Scheme  string   `json:"scheme" words:"HookScheme"`
 	Header  string   `json:"header,omitempty"`
 	Secrets []string `json:"secrets"` // one, or two while one is changed for another
 	Start   string   `json:"start,omitempty"`

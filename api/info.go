@@ -42,10 +42,10 @@ type Store struct {
 // Identity is who makes a request.
 type Identity struct {
 	Name      string   `json:"name"`
-	Role      string   `json:"role"`                // viewer, caller, operator, admin or worker
-	Rights    []string `json:"rights"`              // read, values, call, operate, admin
-	Workflows []string `json:"workflows,omitempty"` // that it is limited to; none: no limit
-	Named     []string `json:"named,omitempty"`     // topics, queues and schedules within the limit
+	Role      string   `json:"role" words:"Role"`    // viewer, caller, operator, admin or worker
+	Rights    []string `json:"rights" words:"Right"` // read, values, call, operate, admin
+	Workflows []string `json:"workflows,omitempty"`  // that it is limited to; none: no limit
+	Named     []string `json:"named,omitempty"`      // topics, queues and schedules within the limit
 }
 
 // Health says whether a server is well.

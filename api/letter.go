@@ -11,7 +11,7 @@ import (
 // Letter is a dead letter: something that was sent to a run and that nobody will receive.
 type Letter struct {
 	Number   store.ItemNo    `json:"number"`
-	Kind     string          `json:"kind"`
+	Kind     string          `json:"kind" words:"ItemKind"`
 	Name     string          `json:"name,omitempty"`
 	Run      string          `json:"run"`
 	Workflow string          `json:"workflow"`

@@ -1,5 +1,23 @@
 package api
 
+// LiveEvents says what the data of each event of the stream is, by the event's name.
+type LiveEvents struct {
+	Run   Run      `json:"run"`
+	Entry RunEntry `json:"entry"`
+	Inbox RunInbox `json:"inbox"`
+	Value RunValue `json:"value"`
+	Item  RunItem  `json:"item"`
+	Page  LivePage `json:"page"`
+	Nodes Nodes    `json:"nodes"`
+	Reset RunReset `json:"reset"`
+}
+
+// RunReset is an event: what is known of the entries and items of a run is void, because it was
+// taken back, has continued as new, or another one has its ID.
+type RunReset struct {
+	Run string `json:"run"` // its ID
+}
+
 // RunEntry is an event entry of a stream: an entry of a run that is new, or stands otherwise.
 // It is without its value.
 type RunEntry struct {

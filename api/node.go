@@ -12,7 +12,7 @@ import (
 // Node is a process that works on the store.
 type Node struct {
 	Node      string    `json:"node"`
-	State     string    `json:"state"` // working, standing by, draining, drained or silent
+	State     string    `json:"state" words:"NodeState"` // working, standing by, draining, drained or silent
 	Build     string    `json:"build"`
 	Groups    []string  `json:"groups,omitempty"`
 	Shards    int       `json:"shards"`
@@ -65,10 +65,11 @@ func NodesOf(d *stet.NodesInfo) []Node {
 		n := &d.Nodes[i]
 		nodes[i] = Node{
 			Node: n.ID, State: NodeState(d, n), Build: n.Build, Groups: n.Groups,
-			Workflows: slices.Sorted(slices.Values(n.Workflows)),
+			Workflows: append([]string{}, n.Workflows...),
 			Host:      n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
 			Boot: n.Boot, LeaseMS: (time.Duration(n.TTL) * time.Microsecond).Milliseconds(), Draining: n.Draining,
 		}
+		slices.Sort(nodes[i].Workflows)
 		for _, b := range n.Bodies {
 			nodes[i].Bodies = append(nodes[i].Bodies, Body{
 				b.RunID, b.Workflow, b.Location, b.Attempt, b.Since.Time(), d.Now.Sub(b.Since) >= longAfter,

@@ -232,7 +232,7 @@ func CountOf(t store.Tally) Count { return Count{t.Workflow, t.Status, t.Runs} }
 // Tally is a number of runs, by status or by workflow.
 type Tally struct {
 	Workflow string `json:"workflow,omitempty"`
-	Status   string `json:"status,omitempty"`
+	Status   string `json:"status,omitempty" words:"Status"`
 	Runs     int64  `json:"runs"`
 	// More says that there are more than Runs: counting has ended there.
 	More bool `json:"more,omitempty"`

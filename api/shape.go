@@ -20,8 +20,8 @@ type Shape struct {
 // PathPart is an operation on the critical path.
 type PathPart struct {
 	Location string    `json:"location"`
-	Kind     string    `json:"kind"`
-	State    string    `json:"state"`
+	Kind     string    `json:"kind" words:"EntryKind"`
+	State    string    `json:"state" words:"EntryState"`
 	Began    time.Time `json:"began"`
 	Before   int64     `json:"before_us"` // from the end of what caused it until it began
 	Took     int64     `json:"took_us"`
@@ -30,8 +30,8 @@ type PathPart struct {
 // ShapeBox is an operation, a scope with operations in it, or both.
 type ShapeBox struct {
 	Location string    `json:"location"`
-	Kind     string    `json:"kind,omitempty"`  // "": there is no operation at the location
-	State    string    `json:"state,omitempty"` // likewise
+	Kind     string    `json:"kind,omitempty" words:"EntryKind"`   // "": there is no operation at the location
+	State    string    `json:"state,omitempty" words:"EntryState"` // likewise
 	Critical bool      `json:"critical,omitempty"`
 	Parent   int       `json:"parent"`           // index of the box around it; -1 of the run
 	Stages   [][][]int `json:"stages,omitempty"` // stages in sequence, lanes beside each other, boxes in sequence

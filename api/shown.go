@@ -10,7 +10,7 @@ import (
 
 // Item is an item of the inbox of a run.
 type Item struct {
-	Kind     string    `json:"kind"`
+	Kind     string    `json:"kind" words:"ItemKind"`
 	Name     string    `json:"name,omitempty"`
 	Location string    `json:"location,omitempty"` // of the operation that it is for; "": whichever takes it
 	Sent     time.Time `json:"sent"`
@@ -154,7 +154,7 @@ type Audits struct {
 type Promise struct {
 	Run      string    `json:"run"`
 	Location string    `json:"location"`
-	State    string    `json:"state"` // open, resolved or rejected
+	State    string    `json:"state" words:"PromiseState"` // open, resolved or rejected
 	At       time.Time `json:"at,omitzero"`
 	Token    string    `json:"token,omitempty"` // for those who may operate
 }

@@ -73,7 +73,7 @@ type TaskStates struct {
 // TaskLease is how a lease stands.
 type TaskLease struct {
 	Lease     string `json:"lease"`
-	State     string `json:"state"` // held, cancelled or gone
+	State     string `json:"state" words:"LeaseState"` // held, cancelled or gone
 	ExpiresMS int64  `json:"expires_ms,omitempty"`
 }
 
@@ -155,7 +155,7 @@ type TaskList struct {
 type Task struct {
 	Queue      string    `json:"queue"`
 	Name       string    `json:"name"`
-	State      string    `json:"state"` // offered, leased or expired
+	State      string    `json:"state" words:"TaskState"` // offered, leased or expired
 	Run        string    `json:"run"`
 	Location   string    `json:"location"`
 	Attempt    int       `json:"attempt"`

@@ -22,7 +22,7 @@ type Login struct {
 // CreateToken asks for an access token.
 type CreateToken struct {
 	Name        string   `json:"name"`                    // of the identity
-	Role        string   `json:"role"`                    // viewer, caller, operator, admin or worker
+	Role        string   `json:"role" words:"Role"`       // viewer, caller, operator, admin or worker
 	Workflows   []string `json:"workflows,omitempty"`     // default: no limit
 	Named       []string `json:"named,omitempty"`         // topics, queues, schedules; of a worker its tasks: task:resize
 	ExpiresInMS int64    `json:"expires_in_ms,omitempty"` // default: 90 days; -1: never
@@ -38,7 +38,7 @@ type CreatedToken struct {
 type Token struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
-	Role      string    `json:"role"`
+	Role      string    `json:"role" words:"Role"`
 	Workflows []string  `json:"workflows,omitempty"`
 	Named     []string  `json:"named,omitempty"`
 	Created   time.Time `json:"created"`

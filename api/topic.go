@@ -10,7 +10,7 @@ import (
 // Topic is how a topic stands.
 type Topic struct {
 	Name     string      `json:"name"`
-	Mode     string      `json:"mode"`
+	Mode     string      `json:"mode" words:"TopicMode"`
 	ExpiryMS int64       `json:"expiry_ms,omitempty"`    // 0: none
 	RetainMS int64       `json:"retention_ms,omitempty"` // 0: for ever
 	Cap      int         `json:"cap,omitempty"`          // 0: none
@@ -32,7 +32,7 @@ type Topic struct {
 // Event is an event that a topic keeps.
 type Event struct {
 	ID       string          `json:"id"`
-	Mode     string          `json:"mode"`
+	Mode     string          `json:"mode" words:"TopicMode"`
 	Sent     time.Time       `json:"sent"`
 	Expires  time.Time       `json:"expires,omitzero"`
 	Headers  stet.Headers    `json:"headers,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/internal/testing/soak"
+	"github.com/stet-run/stet/server/internal/openapi"
 	"github.com/stet-run/stet/store"
 )
 
@@ -58,6 +59,9 @@ func follow(t *testing.T, address, who, last string, stop func(event) bool) (eve
 		case "":
 			if e.name != "" {
 				events = append(events, e)
+				if err := openapi.CheckEvent(document(), e.name, []byte(e.data)); err != nil {
+					t.Errorf("%v: %s", err, e.data)
+				}
 				if stop(e) {
 					return events
 				}

@@ -200,6 +200,14 @@ var document = sync.OnceValue(func() any {
 func (w *world) fits(r *http.Request, rec *httptest.ResponseRecorder) {
 	w.t.Helper()
 	media := rec.Header().Get("Content-Type")
+	if media == endpoint.Lines {
+		for line := range bytes.Lines(rec.Body.Bytes()) {
+			if err := openapi.CheckLine(document(), r.Method, r.URL.Path, line); err != nil {
+				w.t.Errorf("%s %s: %v: %s", r.Method, r.URL, err, line)
+			}
+		}
+		return
+	}
 	if media != "application/json" && media != "application/problem+json" || rec.Body.Len() == 0 ||
 		rec.Header().Get("Content-Encoding") != "" || r.URL.Path == "/api/v1/openapi.json" {
 		return

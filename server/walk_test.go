@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -20,7 +21,7 @@ import (
 	"github.com/stet-run/stet/server/internal/openapi"
 )
 
-var update = flag.Bool("update", false, "write openapi.json")
+var update = flag.Bool("update", false, "write openapi.json and types.ts")
 
 // public are the endpoints that anybody may call: a list that is not derived from the table.
 var public = []string{"GET health/live", "GET health/ready", "GET login", "GET login/provider",
@@ -207,21 +208,57 @@ func TestLimitHoldsAtEveryRow(t *testing.T) {
 	}
 }
 
-// TestDocumentIsOfTheTable: openapi.json says what the table says.
+// TestDocumentIsOfTheTable: openapi.json and the dashboard's types say what the table says.
 func TestDocumentIsOfTheTable(t *testing.T) {
 	w := newWorld(t, false)
-	want, err := openapi.Document(server.TableOf(w.handler))
+	document, err := openapi.Document(server.TableOf(w.handler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("internal", "resources", "openapi.json")
-	if *update {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
+	for file, want := range map[string][]byte{
+		filepath.Join("internal", "resources", "openapi.json"): document,
+		filepath.Join("ui", "src", "types.ts"):                 openapi.TypeScript(server.TableOf(w.handler)),
+	} {
+		if *update {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(found, want) {
+			t.Errorf("%s is not what the table says (%v); if that is meant: go test ./server -run Document -update",
+				file, err)
 		}
 	}
-	found, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(found, want) {
-		t.Errorf("%s is not what the table says (%v); if that is meant: go test ./server -run Document -update", file, err)
+}
+
+// TestWordsOfTheDocument: the document has the words that Go has, and refuses what it does not have.
+func TestWordsOfTheDocument(t *testing.T) {
+	for name, want := range map[string][]string{
+		"Status":     {"queued", "running", "suspended", "succeeded", "failed", "cancelled", "stalled"},
+		"EntryState": {"open", "done", "failed", "withdrawn"},
+		"TaskState":  {string(stet.TaskOffered), string(stet.TaskLeased), string(stet.TaskExpired)},
+		"LeaseState": {string(stet.LeaseIsHeld), string(stet.LeaseIsCancelled), string(stet.LeaseIsGone)},
+		"TopicMode":  {stet.Broadcast.String(), stet.Consumed.String()},
+		"Overlap":    {"skip", "buffer-one", "allow", "cancel-previous"},
+		"Right":      {"read", "values", "call", "operate", "admin", "work"},
+		"HookScheme": {string(stet.HookStandard), string(stet.HookGitHub), string(stet.HookStripe), string(stet.HookHMAC)},
+	} {
+		schemas := document().(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
+		if found := fmt.Sprint(schemas[name].(map[string]any)["enum"]); found != fmt.Sprint(want) {
+			t.Errorf("%s: expected %v, found %s", name, want, found)
+		}
+	}
+	for _, bad := range []struct{ event, data string }{
+		{"reset", `{}`}, {"reset", `{"run":1}`}, {"another", `{}`}, {"page", `{"query":"","runs":null}`},
+	} {
+		if openapi.CheckEvent(document(), bad.event, []byte(bad.data)) == nil {
+			t.Errorf("the document takes %s %s", bad.event, bad.data)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"end":true}`, `{"id":"a","end":true}`, `{"id":1}`, `[]`} {
+		if openapi.CheckLine(document(), http.MethodPost, "/api/v1/bulk", []byte(bad)) == nil {
+			t.Errorf("the document takes the line %s", bad)
+		}
 	}
 }

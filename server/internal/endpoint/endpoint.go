@@ -34,7 +34,7 @@ type Endpoint struct {
 	Path    string // below Base, as "runs/{id}"
 	Right   access.Right
 	Summary string
-	In, Out reflect.Type // of the request: a struct; of the answer: nil if its Media is not JSON
+	In, Out reflect.Type // of the request: a struct; of the answer: nil if it is no JSON
 	Media   string       // of the answer
 	Status  int          // of the usual answer
 	// Heavy says that the call may read much of the store, so that only some are under way
@@ -109,6 +109,10 @@ func (e Endpoint) IsHeavy() Endpoint { e.Heavy = true; return e }
 
 // Answers returns the endpoint with another status of its usual answer.
 func (e Endpoint) Answers(status int) Endpoint { e.Status = status; return e }
+
+// Sends returns the endpoint with the type of what a stream has: of events a struct with what
+// each has, by its name in JSON; of lines one with a field for each form of a line.
+func (e Endpoint) Sends(each reflect.Type) Endpoint { e.Out = each; return e }
 
 // IsLong returns the endpoint as one that may wait or stream.
 func (e Endpoint) IsLong() Endpoint { e.Long = true; return e }

@@ -16,40 +16,30 @@ import (
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
-	"github.com/stet-run/stet/store"
 )
 
 // object is a JSON object; its keys are written in order, so that equal tables give equal
 // documents.
 type object = map[string]any
 
+// components is where the schemas of types stand in a document.
+const components = "#/components/schemas/"
+
 // Document returns the document, indented, with a newline at its end.
 func Document(table []endpoint.Endpoint) ([]byte, error) {
-	d := &document{schemas: object{}}
-	paths := object{}
-	for i := range table {
-		e := &table[i]
-		path := endpoint.Base + e.Path
-		item, ok := paths[path].(object)
-		if !ok {
-			item = object{}
-			paths[path] = item
-		}
-		item[strings.ToLower(e.Method)] = d.operation(e)
-	}
-	problem := d.schema(reflect.TypeFor[api.Problem]())
+	d := documentOf(table)
 	text, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "stet", "version": "v1",
 			"description": "Durable runs of a store: see them and steer them. Fields are only ever added.",
 		},
-		"paths": paths,
+		"paths": d.paths,
 		"components": object{
 			"schemas": d.schemas,
 			"responses": object{"problem": object{
 				"description": "an error, which the endpoint errors explains",
-				"content":     object{"application/problem+json": object{"schema": problem}},
+				"content":     object{"application/problem+json": object{"schema": d.problem}},
 			}},
 			"securitySchemes": object{
 				"token":  object{"type": "http", "scheme": "bearer"},
@@ -61,7 +51,37 @@ func Document(table []endpoint.Endpoint) ([]byte, error) {
 }
 
 // document gathers the schemas that operations refer to.
-type document struct{ schemas object }
+type document struct {
+	paths, schemas object
+	problem        object              // the schema of errors
+	types          map[string]any      // what each schema is of
+	fields         map[string][]string // the names of fields, in the order of the type
+}
+
+// documentOf gathers what there is to say of a table.
+func documentOf(table []endpoint.Endpoint) *document {
+	d := &document{paths: object{}, schemas: object{}, types: map[string]any{}, fields: map[string][]string{}}
+	for i := range table {
+		e := &table[i]
+		path := endpoint.Base + e.Path
+		item, ok := d.paths[path].(object)
+		if !ok {
+			item = object{}
+			d.paths[path] = item
+		}
+		item[strings.ToLower(e.Method)] = d.operation(e)
+	}
+	d.problem = d.schema(reflect.TypeFor[api.Problem]())
+	return d
+}
+
+// add adds a schema under the name of what it is of, which no other one may have.
+func (d *document) add(name string, schema object) {
+	if of, ok := d.types[name]; ok && of != any(name) {
+		panic(fmt.Sprintf("two schemas are called %s", name))
+	}
+	d.types[name], d.schemas[name] = name, schema
+}
 
 func (d *document) operation(e *endpoint.Endpoint) object {
 	op := object{
@@ -97,11 +117,7 @@ func (d *document) operation(e *endpoint.Endpoint) object {
 	if len(parameters) > 0 {
 		op["parameters"] = parameters
 	}
-	content := object{"schema": object{}}
-	if e.Out != nil {
-		content["schema"] = d.schema(e.Out)
-	}
-	ok := object{"description": e.Summary, "content": object{e.Media: content}}
+	ok := object{"description": e.Summary, "content": object{e.Media: object{"schema": d.answer(e)}}}
 	usual := "2XX"
 	if e.Status >= 300 {
 		usual, ok = "3XX", object{"description": e.Summary}
@@ -110,6 +126,25 @@ func (d *document) operation(e *endpoint.Endpoint) object {
 		usual: ok, "default": object{"$ref": "#/components/responses/problem"},
 	}
 	return op
+}
+
+// answer returns the schema of an answer: of a stream, that of each part of it.
+func (d *document) answer(e *endpoint.Endpoint) object {
+	switch {
+	case e.Out == nil:
+		return object{}
+	case e.Media == endpoint.Events:
+		s := d.schema(e.Out)
+		s["description"] = "of each event: the field data has, as JSON, what stands here under its name"
+		return s
+	case e.Media == endpoint.Lines:
+		forms := []object{}
+		for _, f := range reflect.VisibleFields(e.Out) {
+			forms = append(forms, d.schema(f.Type))
+		}
+		return object{"description": "each line is one of these, as JSON", "oneOf": forms}
+	}
+	return d.schema(e.Out)
 }
 
 // operationID makes a name like get_runs_id_history.
@@ -142,17 +177,14 @@ func (d *document) schema(t reflect.Type) object {
 		return object{"description": "any JSON"}
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case reflect.TypeFor[store.Status]():
-		var names []string
-		for _, s := range store.AllStatuses() {
-			names = append(names, s.String())
-		}
-		return object{"type": "string", "enum": names}
 	case reflect.TypeFor[api.Starts]():
 		one := d.schema(reflect.TypeFor[api.Start]())
 		return object{"oneOf": []object{one, {"type": "array", "items": one}}}
 	}
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && t.Kind() != reflect.Pointer {
+		if of := ofText(t); of != nil {
+			return d.set(t.Name(), of)
+		}
 		return object{"type": "string"}
 	}
 	switch t.Kind() {
@@ -177,23 +209,27 @@ func (d *document) schema(t reflect.Type) object {
 // structure returns a reference to the schema of a struct, which it makes once.
 func (d *document) structure(t reflect.Type) object {
 	name := t.Name()
-	reference := object{"$ref": "#/components/schemas/" + name}
-	if _, ok := d.schemas[name]; ok {
+	reference := object{"$ref": components + name}
+	if of, ok := d.types[name]; ok {
+		if of != any(t) {
+			panic(fmt.Sprintf("%s: two schemas are called %s", t, name))
+		}
 		return reference
 	}
 	properties, required := object{}, []string{}
-	d.schemas[name] = nil // it may refer to itself
+	d.types[name] = t // it may refer to itself
 	for _, f := range reflect.VisibleFields(t) {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.IsExported() || f.Anonymous || tag == "-" || tag == "" {
 			continue
 		}
-		s := d.schema(f.Type)
+		s := d.field(f)
 		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
 		if f.Type.Kind() == reflect.Pointer && !optional {
 			s = object{"anyOf": []object{s, {"type": "null"}}}
 		}
 		properties[tag] = s
+		d.fields[name] = append(d.fields[name], tag)
 		if !optional {
 			required = append(required, tag)
 		}
@@ -205,6 +241,18 @@ func (d *document) structure(t reflect.Type) object {
 	}
 	d.schemas[name] = s
 	return reference
+}
+
+// field returns the schema of a field, whose tag words may say which words it has.
+func (d *document) field(f reflect.StructField) object {
+	name, ok := f.Tag.Lookup("words")
+	switch {
+	case !ok:
+		return d.schema(f.Type)
+	case f.Type.Kind() == reflect.Slice:
+		return object{"type": "array", "items": d.set(name, words[name])}
+	}
+	return d.set(name, words[name])
 }
 
 // Read reads a document, for Check.
@@ -231,6 +279,33 @@ func Check(document any, method, pattern string, status int, body []byte) error 
 		return fmt.Errorf("the document has no answer of %s %s with status %d", method, pattern, status)
 	}
 	return check(document, schema, value, "answer")
+}
+
+// CheckLine returns what is wrong with a line of an answer.
+func CheckLine(document any, method, pattern string, line []byte) error {
+	var value any
+	if err := json.Unmarshal(line, &value); err != nil {
+		return err
+	}
+	schema, ok := at(document, "paths", pattern, strings.ToLower(method), "responses", "2XX", "content",
+		endpoint.Lines, "schema").(object)
+	if !ok {
+		return fmt.Errorf("the document has no lines of %s %s", method, pattern)
+	}
+	return check(document, schema, value, "line")
+}
+
+// CheckEvent returns what is wrong with an event of the stream.
+func CheckEvent(document any, name string, data []byte) error {
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		return err
+	}
+	schema, ok := at(document, "components", "schemas", "LiveEvents", "properties", name).(object)
+	if !ok {
+		return fmt.Errorf("the document has no event %q", name)
+	}
+	return check(document, schema, value, "event "+name)
 }
 
 // at returns what stands in a document under the keys.

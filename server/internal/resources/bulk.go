@@ -190,6 +190,12 @@ func (s bulks) each(ctx context.Context, w *bulkWriter, t *bulkToken, runs []ste
 	all.Wait()
 }
 
+// bulkLine has the forms of a line of a bulk's answer.
+type bulkLine struct {
+	One api.BulkResult
+	End api.BulkEnd
+}
+
 // bulkWriter writes the lines of a bulk's answer.
 type bulkWriter struct {
 	call    *endpoint.Call

@@ -2,9 +2,11 @@ package resources
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/internal/endpoint"
 )
@@ -33,7 +35,8 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.New(del, "tokens/{id}", access.Admin, s.revoke, "revoke an access token"),
 		endpoint.New(get, "audit", access.Admin, logins{s}.audit,
 			"what was done to the store and not to a run, newest first"),
-		endpoint.Raw(get, "events", read, endpoint.Events, s.events, "what changes, as server-sent events").IsLong(),
+		endpoint.Raw(get, "events", read, endpoint.Events, s.events, "what changes, as server-sent events").
+			Sends(reflect.TypeFor[api.LiveEvents]()).IsLong(),
 
 		endpoint.New(get, "runs", read, s.listRuns, "a page of the runs that match, newest first").IsHeavy(),
 		endpoint.New(post, "runs", call, s.start, "start a run, or several of one workflow in one commit"),
@@ -71,7 +74,7 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.New(post, "bulk/preview", operate, bulks{s}.preview,
 			"which runs a verb on all that match would reach").IsHeavy(),
 		endpoint.Raw(post, "bulk", operate, endpoint.Lines, bulks{s}.act,
-			"act on the runs of a preview; a line of JSON for each").IsLong(),
+			"act on the runs of a preview; a line of JSON for each").Sends(reflect.TypeFor[bulkLine]()).IsLong(),
 		endpoint.New(get, "deletions", operate, s.deletions, "which runs were deleted, and by whom"),
 
 		endpoint.New(post, "promises/resolve", call, s.resolve, "assign a value to a promise by its token"),

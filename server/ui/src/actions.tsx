@@ -3,13 +3,13 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, may, post, postLines, Problem, segment } from "./api";
+import { get, may, post, postLines, Problem } from "./api";
 import { Icon } from "./icons";
 import { say } from "./live";
 import { Dialog, Loading, Menu, Trouble, type Choice } from "./parts";
 import { go, toRun } from "./route";
 import { plural } from "./time";
-import type { Entry, Preview, Run, Wait } from "./types";
+import type { BulkEnd, BulkPreview, BulkResult, BulkVerb, Entry, Preview, Run, WaitInfo } from "./types";
 
 export type Verb = "retry" | "resume" | "pause" | "cancel" | "terminate" | "rewind" | "fork" | "edit";
 
@@ -128,17 +128,17 @@ export function Act(p: {
     for (const run of p.runs) {
       setUnder(out.length + 1);
       try {
-        const body: Record<string, unknown> = { reason: reason.trim() || undefined, children: children || undefined };
-        if (p.verb === "rewind" || p.verb === "fork") body.before = p.at || "/";
-        if (p.verb === "fork") body.id = id.trim() || undefined;
-        if (p.verb === "edit") {
-          body.step = p.at;
-          if (outcome === "result") body.result = JSON.parse(text);
-          else body.error = text;
+        const why = { reason: reason.trim() || undefined }, of = { id: run.id };
+        if (p.verb === "fork") {
+          const made = (await post("runs/{id}/fork", of, { ...why, before: p.at || "/", id: id.trim() || undefined })).id!;
+          out.push({ id: made, ok: true, text: "done" });
+          go(toRun(made));
+          continue;
         }
-        const answer = await post<{ done?: boolean; pending?: boolean; id?: string }>("runs/" + segment(run.id) + "/" + p.verb, body);
-        out.push({ id: answer.id ?? run.id, ok: true, text: answer.pending ? "the request stands; its owner has not decided yet" : "done" });
-        if (p.verb === "fork" && answer.id) go(toRun(answer.id));
+        const answer = p.verb === "rewind" ? await post("runs/{id}/rewind", of, { ...why, before: p.at || "/" })
+          : p.verb === "edit" ? await post("runs/{id}/edit", of, { ...why, step: p.at!, ...(outcome === "result" ? { result: JSON.parse(text) } : { error: text }) })
+          : await post(`runs/{id}/${p.verb}`, of, { ...why, children: children || undefined });
+        out.push({ id: run.id, ok: true, text: answer.pending ? "the request stands; its owner has not decided yet" : "done" });
       } catch (problem) {
         out.push({ id: run.id, ok: false, text: problem instanceof Error ? problem.message : String(problem) });
       }
@@ -211,7 +211,7 @@ function WhatIf({ run, verb, at }: { run: Run; verb: Verb; at?: string | undefin
   const [preview, setPreview] = useState<Preview | null>(null);
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {
-    get<Preview>("runs/" + segment(run.id) + "/preview", { verb: verb === "fork" ? "rewind" : verb, before: at })
+    get("runs/{id}/preview", { id: run.id, verb: verb === "fork" ? "rewind" : verb, before: at })
       .then(setPreview, setError);
   }, [run.id, verb, at]);
   if (error !== null) {
@@ -259,7 +259,7 @@ export function Area(p: { label: string; value: string; set: (v: string) => void
 }
 
 /** Sends a message to a run; of one that waits for messages these are offered. */
-export function Send({ run, wait, onClose, onDone }: { run: Run; wait?: Wait | undefined; onClose: () => void; onDone: () => void }) {
+export function Send({ run, wait, onClose, onDone }: { run: Run; wait?: WaitInfo | undefined; onClose: () => void; onDone: () => void }) {
   const names = wait?.names ?? run.waits_for?.flatMap((w) => (w.kind === "receive" ? w.names ?? [] : [])) ?? [];
   const [name, setName] = useState(names[0] ?? "");
   const [text, setText] = useState("");
@@ -271,7 +271,7 @@ export function Send({ run, wait, onClose, onDone }: { run: Run; wait?: Wait | u
     if (bad || !name || under) return;
     setUnder(true);
     try {
-      await post("runs/" + segment(run.id) + "/messages/" + segment(name), { value: text.trim() ? JSON.parse(text) : null });
+      await post("runs/{id}/messages/{name}", { id: run.id, name }, { value: text.trim() ? JSON.parse(text) : null });
       say("message " + name + " sent");
       onDone();
       onClose();
@@ -296,33 +296,8 @@ export function Send({ run, wait, onClose, onDone }: { run: Run; wait?: Wait | u
   );
 }
 
-interface BulkPreview {
-  token: string;
-  runs: number;
-  more?: boolean;
-  examples?: { id: string; status?: string; workflow?: string }[];
-}
-
-interface BulkResult {
-  id: string;
-  pending?: boolean;
-  code?: string;
-  detail?: string;
-}
-
-/** The last line of a bulk: without it the answer was cut off. */
-interface BulkEnd {
-  end: true;
-  done: number;
-  pending: number;
-  refused: number;
-  more?: boolean;
-  code?: string;
-  detail?: string;
-}
-
 /** Acts on all runs that match a filter: first it shows which, then it acts on just these. */
-export function Bulk({ verb, query, onClose, onDone }: { verb: Verb; query: string; onClose: () => void; onDone: () => void }) {
+export function Bulk({ verb, query, onClose, onDone }: { verb: BulkVerb & Verb; query: string; onClose: () => void; onDone: () => void }) {
   const rule = verbs[verb];
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
@@ -335,7 +310,7 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: Verb; query: stri
     setError(null);
     setUnder(true);
     try {
-      setPreview(await post<BulkPreview>("bulk/preview", { query, verb, reason: reason.trim() || undefined }));
+      setPreview(await post("bulk/preview", {}, { query, verb, reason: reason.trim() || undefined }));
     } catch (problem) {
       setError(problem);
     }
@@ -348,7 +323,7 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: Verb; query: stri
     let runs = 0, end: BulkEnd | null = null;
     const bad: BulkResult[] = [];
     try {
-      await postLines<BulkResult | BulkEnd>("bulk", { token: preview!.token }, (line) => {
+      await postLines("bulk", { token: preview!.token }, (line) => {
         if ("end" in line) end = line;
         else if (runs++, line.code) bad.push(line);
         setSeen({ runs, bad, cut: false, end });
@@ -387,7 +362,7 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: Verb; query: stri
         <p>{rule.does}</p>
         <p><b>{total} {preview.runs === 1 && !preview.more ? "run" : "runs"}</b> that {preview.runs === 1 ? "matches" : "match"} <code>{query || "(all)"}</code>,
           among them:</p>
-        <ul class="results">{preview.examples?.map((r) => <li key={r.id}><span class="id">{r.id}</span> <span class="dim">{r.workflow} {r.status}</span></li>)}</ul>
+        <ul class="results">{preview.examples.map((r) => <li key={r.id}><span class="id">{r.id}</span> <span class="dim">{r.workflow} {r.status}</span></li>)}</ul>
         <p class="dim">Each is looked at again when its turn comes: one that does not match any more is left alone. Runs that start
           from now on are not touched.</p>
         {rule.danger && <Text label="Type the number to go on" hint={total} value={typed} set={setTyped} />}

@@ -1,7 +1,7 @@
 // The HTTP API. All addresses are relative, so a prefix needs no setting.
 
 import { signal } from "@preact/signals";
-import type { Info } from "./types";
+import type { Endpoints, Info, Right } from "./types";
 
 const base = "api/v1/";
 
@@ -21,10 +21,10 @@ export const away = signal(false);
 /** How far this machine's clock is behind the store's, in milliseconds. */
 export const skew = signal(0);
 
-export const may = (right: string) => info.value?.identity.rights.includes(right) ?? false;
+export const may = (right: Right) => info.value?.identity.rights.includes(right) ?? false;
 
 /** Whether the server has a resource: an older one, or one for other uses, may not. */
-export const has = (resource: string) => info.value?.resources?.includes(resource) ?? false;
+export const has = (resource: string) => info.value?.resources.includes(resource) ?? false;
 
 /** The store's time now. */
 export const now = () => Date.now() + skew.peek();
@@ -37,22 +37,34 @@ export function segment(id: string): string {
   return "~" + btoa(bytes).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 }
 
-export type Params = Record<string, string | number | boolean | string[] | undefined>;
+type Method = "GET" | "POST" | "PUT" | "DELETE";
+type PathOf<M extends Method, E = keyof Endpoints> = E extends `${M} ${infer P}` ? P : never;
+type Endpoint<M extends Method, P extends string> = Endpoints[Extract<keyof Endpoints, `${M} ${P}`>];
+type Params<M extends Method, P extends string> = Endpoint<M, P>["params"];
+type Answer<M extends Method, P extends string> = Endpoint<M, P>["answer"];
 
-export function address(path: string, params: Params = {}): string {
-  const q = new URLSearchParams();
-  for (const [key, value] of Object.entries(params)) {
-    if (Array.isArray(value)) for (const v of value) q.append(key, v);
+/** The address of an endpoint: of the parameters some stand in its path, and the others are its query. */
+function fill(path: string, params: object): string {
+  const left = new Map<string, unknown>(Object.entries(params)), q = new URLSearchParams();
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(left.get(name));
+    left.delete(name);
+    return segment(value);
+  });
+  for (const [key, value] of left) {
+    if (Array.isArray(value)) for (const v of value) q.append(key, String(v));
     else if (value !== undefined && value !== "" && value !== false) q.set(key, String(value));
   }
   const text = q.toString();
-  return base + path + (text && "?" + text);
+  return base + filled + (text && "?" + text);
 }
 
-async function call<T>(method: string, path: string, params?: Params, body?: unknown, stop?: AbortSignal): Promise<T> {
+export const address = <P extends PathOf<"GET">>(path: P, params: Params<"GET", P>) => fill(path, params);
+
+async function call<T>(method: Method, path: string, params: object, body?: unknown, stop?: AbortSignal): Promise<T> {
   let answer: Response;
   try {
-    answer = await fetch(address(path, params), {
+    answer = await fetch(fill(path, params), {
       method,
       signal: stop ?? null,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
@@ -80,10 +92,12 @@ async function read<T>(answer: Response): Promise<T> {
 }
 
 /** Makes a request whose answer is a JSON value in each line, and hands each on as it arrives. */
-export async function postLines<T>(path: string, body: unknown, each: (line: T) => void): Promise<void> {
+export async function postLines<P extends PathOf<"POST">>(
+  path: P, body: Endpoint<"POST", P>["body"], each: (line: Answer<"POST", P>) => void,
+): Promise<void> {
   let answer: Response;
   try {
-    answer = await fetch(address(path), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    answer = await fetch(fill(path, {}), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   } catch (e) {
     away.value = true;
     throw e;
@@ -95,16 +109,18 @@ export async function postLines<T>(path: string, body: unknown, each: (line: T) 
     const { done, value } = await reader.read();
     const lines = (rest + (value ?? "")).split("\n");
     rest = lines.pop()!;
-    for (const line of lines) if (line.trim()) each(JSON.parse(line) as T);
+    for (const line of lines) if (line.trim()) each(JSON.parse(line) as Answer<"POST", P>);
     if (done) return;
   }
 }
 
-export const get = <T,>(path: string, params?: Params, stop?: AbortSignal) =>
-  call<T>("GET", path, params, undefined, stop);
-export const post = <T,>(path: string, body: unknown = {}) => call<T>("POST", path, {}, body);
-export const put = <T,>(path: string, body: unknown = {}) => call<T>("PUT", path, {}, body);
-export const del = <T,>(path: string, body: unknown = {}) => call<T>("DELETE", path, {}, body);
+const sends = <M extends Method>(method: M) =>
+  <P extends PathOf<M>>(path: P, params: Params<M, P>, body: Endpoint<M, P>["body"]) =>
+    call<Answer<M, P>>(method, path, params, body);
+
+export const get = <P extends PathOf<"GET">>(path: P, params: Params<"GET", P>, stop?: AbortSignal) =>
+  call<Answer<"GET", P>>("GET", path, params, undefined, stop);
+export const post = sends("POST"), put = sends("PUT"), del = sends("DELETE");
 
 /** Reads who I am. A token in the fragment, as a server prints it, becomes a cookie first. */
 export async function begin(): Promise<void> {
@@ -118,22 +134,22 @@ export async function begin(): Promise<void> {
 }
 
 /** How to sign in: provider names where a browser may be sent. */
-export const ways = () => get<{ provider?: string; token: boolean }>("login");
+export const ways = () => get("login", {});
 
 export async function signIn(token: string): Promise<void> {
-  await post("login", { token });
+  await post("login", {}, { token });
   signedOut.value = false;
   await whoAmI();
 }
 
 export async function signOut(): Promise<void> {
-  await post("logout");
+  await post("logout", {}, {});
   info.value = null;
   signedOut.value = true;
 }
 
 async function whoAmI(): Promise<void> {
-  const i = await get<Info>("info");
+  const i = await get("info", {});
   skew.value = Date.parse(i.now) - Date.now();
   info.value = i;
 }

@@ -3,27 +3,22 @@
 import { useState } from "preact/hooks";
 import { get } from "./api";
 import { Text } from "./actions";
-import { Empty, Loading, RunLink, Table, Trouble, useLoad, useMore, When } from "./parts";
-import type { Audit } from "./types";
+import { Empty, Loading, Table, Trouble, useLoad, useMore, When } from "./parts";
+import type { Audit, Audits } from "./types";
 
 export function AuditList({ acts, none }: { acts: Audit[]; none: string }) {
   if (!acts.length) return <Empty title={none} />;
-  const about = acts.some((a) => a.run || a.about), detail = acts.some((a) => a.detail);
+  const about = acts.some((a) => a.about), detail = acts.some((a) => a.detail);
   return (
     <Table label="Audit" head={["When", "Who", "Act", ...(about ? ["About"] : []), "Why", ...(detail ? ["What"] : [])]}>
       {acts.map((a, i) => (
         <tr key={i}>
           <td class="nowrap"><When time={a.time} /></td><td>{a.who ?? <span class="dim">unknown</span>}</td><td><b>{a.verb}</b></td>
-          {about && <td>{a.run ? <RunLink id={a.run} /> : a.about}</td>}<td>{a.why}</td>{detail && <td class="dim">{a.detail}</td>}
+          {about && <td>{a.about}</td>}<td>{a.why}</td>{detail && <td class="dim">{a.detail}</td>}
         </tr>
       ))}
     </Table>
   );
-}
-
-interface Acts {
-  audit: Audit[];
-  next?: string;
 }
 
 export function AuditPage() {
@@ -31,12 +26,12 @@ export function AuditPage() {
   const [verb, setVerb] = useState("");
   const [about, setAbout] = useState("");
   const key = who + "\n" + verb + "\n" + about;
-  const { data, error, load } = useLoad((stop) => get<Acts>("audit", { who, verb, about, limit: 200 }, stop), key);
-  const [older, setOlder] = useState<(Acts & { key: string }) | null>(null);
+  const { data, error, load } = useLoad((stop) => get("audit", { who, verb, about, limit: 200 }, stop), key);
+  const [older, setOlder] = useState<(Audits & { key: string }) | null>(null);
   const further = older?.key === key ? older : null;
   const next = further ? further.next : data?.next;
   const more = useMore(async () => {
-    const page = await get<Acts>("audit", { who, verb, about, limit: 200, cursor: next });
+    const page = await get("audit", { who, verb, about, limit: 200, cursor: next });
     setOlder({ key, audit: [...(further?.audit ?? []), ...page.audit], ...(page.next ? { next: page.next } : {}) });
   });
   return (
@@ -45,7 +40,7 @@ export function AuditPage() {
       <p class="dim">What was done to queues, schedules, topics, letters, nodes and tokens, and by whom. A run's own is on its page.</p>
       <div class="form line"><Text label="Who" value={who} set={setWho} /><Text label="Act" value={verb} set={setVerb} /><Text label="About (its beginning: queue mail)" value={about} set={setAbout} /></div>
       {error !== undefined ? <Trouble error={error} retry={load} /> : !data ? <Loading /> : <>
-        <AuditList acts={[...(data.audit ?? []), ...(further?.audit ?? [])]} none="Nothing matches" />
+        <AuditList acts={[...(data.audit), ...(further?.audit ?? [])]} none="Nothing matches" />
         {next && <div class="foot"><span /><button class="button" disabled={more.under} onClick={more.more}>{more.under ? "Reading…" : "Show older"}</button></div>}
         {more.error !== null && <Trouble error={more.error} />}
       </>}

@@ -1,14 +1,14 @@
 // Dialogs that make a run, delete one, or assign a promise. Each says what it will do before it does it.
 
 import { useEffect, useState } from "preact/hooks";
-import { del, get, may, post, segment } from "./api";
+import { del, get, may, post } from "./api";
 import { Area, parses, Text } from "./actions";
 import { Icon } from "./icons";
 import { say } from "./live";
 import { Dialog, Loading, Trouble } from "./parts";
 import { go, toRun } from "./route";
 import { plural } from "./time";
-import type { Run, Wait } from "./types";
+import type { Run, WaitInfo } from "./types";
 
 /** Does what a form is for, once at a time, and keeps what went wrong. */
 function useDoing(act: () => Promise<unknown>, then: () => void) {
@@ -37,16 +37,16 @@ export function Start({ like, onClose }: { like?: Run; onClose: () => void }) {
   const [text, setText] = useState(like?.input === undefined ? "" : JSON.stringify(like.input, null, 2));
   const bad = text.trim() !== "" && !parses(text);
   useEffect(() => {
-    get<{ nodes: { workflows?: string[]; state: string }[] }>("nodes").then((d) =>
-      setKnown([...new Set(d.nodes.filter((n) => n.state !== "silent").flatMap((n) => n.workflows ?? []))].sort()), () => {});
+    get("nodes", {}).then((d) =>
+      setKnown([...new Set(d.nodes.filter((n) => n.state !== "silent").flatMap((n) => n.workflows))].sort()), () => {});
   }, []);
   const { error, under, submit } = useDoing(async () => {
-    const made = await post<{ id: string }>("runs", {
+    const made = await post("runs", {}, {
       workflow, id: id.trim() || undefined, input: text.trim() ? JSON.parse(text) : null, tags: like?.tags, existing: "refuse",
       queue: like?.queue && { name: like.queue.name, key: like.queue.key, priority: like.queue.priority },
     });
     say("run " + made.id + " started");
-    go(toRun(made.id));
+    go(toRun(made.id!)); // of one start it is there
   }, onClose);
   const lacks = workflow !== "" && known.length > 0 && !known.includes(workflow);
   return (
@@ -76,13 +76,12 @@ export function Delete({ run, onClose }: { run: Run; onClose: () => void }) {
   const [typed, setTyped] = useState("");
   const [would, setWould] = useState<string[] | null>(null);
   const [refused, setRefused] = useState<unknown>(null);
-  const path = "runs/" + segment(run.id);
   useEffect(() => {
     setWould(null);
     setRefused(null);
-    get<{ deleted: string[] }>(path + "/deletable", { children }).then((d) => setWould(d.deleted), setRefused);
-  }, [path, children]);
-  const { error, under, submit } = useDoing(() => del(path, { reason: reason.trim(), children: children || undefined }), () => {
+    get("runs/{id}/deletable", { id: run.id, children }).then((d) => setWould(d.deleted), setRefused);
+  }, [run.id, children]);
+  const { error, under, submit } = useDoing(() => del("runs/{id}", { id: run.id }, { reason: reason.trim(), children: children || undefined }), () => {
     say("run " + run.id + " deleted");
     go("#/runs");
     onClose();
@@ -107,14 +106,8 @@ export function Delete({ run, onClose }: { run: Run; onClose: () => void }) {
   );
 }
 
-interface PromiseOf {
-  location: string;
-  state: string;
-  token?: string;
-}
-
 /** Assigns a promise that a run waits for: a value, or a failure. */
-export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: Wait; onClose: () => void; onDone: () => void }) {
+export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: WaitInfo; onClose: () => void; onDone: () => void }) {
   const [token, setToken] = useState("");
   const [outcome, setOutcome] = useState<"resolve" | "reject">("resolve");
   const [text, setText] = useState("");
@@ -122,13 +115,13 @@ export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: Wait; o
   const bad = outcome === "resolve" && text.trim() !== "" && !parses(text);
   useEffect(() => {
     if (may("operate")) {
-      get<{ promises: PromiseOf[] }>("runs/" + segment(run.id) + "/promises").then((d) =>
+      get("runs/{id}/promises", { id: run.id }).then((d) =>
         setToken(d.promises.find((p) => p.location === wait.location && p.state === "open")?.token ?? ""), () => {});
     }
   }, [run.id, wait.location]);
   const { error, under, submit } = useDoing(
-    () => outcome === "resolve" ? post("promises/resolve", { token, value: text.trim() ? JSON.parse(text) : null, reason: reason.trim() || undefined })
-      : post("promises/reject", { token, message: text.trim() || undefined, reason: reason.trim() || undefined }),
+    () => outcome === "resolve" ? post("promises/resolve", {}, { token, value: text.trim() ? JSON.parse(text) : null, reason: reason.trim() || undefined })
+      : post("promises/reject", {}, { token, message: text.trim() || undefined, reason: reason.trim() || undefined }),
     () => {
       say("promise " + wait.location + " assigned");
       onDone();

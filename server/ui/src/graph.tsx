@@ -6,7 +6,7 @@ import { Icon } from "./icons";
 import { Loading, stateColour } from "./parts";
 import { span } from "./time";
 import { treeOf, type Node as Place } from "./model";
-import type { Box, Entry, Run, Shape } from "./types";
+import type { Entry, Run, Shape, ShapeBox } from "./types";
 
 const many = 50;
 const shownOfMany = 12;
@@ -49,7 +49,7 @@ export function Graph({ run, entries, version, shape, at, open }: {
 }
 
 /** A box with the operations at and in it. */
-interface Counted extends Box {
+interface Counted extends ShapeBox {
   open: number;
   done: number;
   failed: number;

@@ -4,34 +4,19 @@ import { Ask, type Question } from "./ask";
 import { useLive } from "./live";
 import { Badge, Empty, FailureView, Loading, RunLink, Trouble, useLoad, useMore, Value, When } from "./parts";
 import { plural } from "./time";
-import type { Failure } from "./types";
-
-interface Letter {
-  number: number;
-  kind: string;
-  name?: string;
-  run: string;
-  workflow: string;
-  status: string;
-  sent: string;
-  size: number;
-  value?: unknown;
-  error?: Failure;
-  reason?: string;
-  by?: string;
-}
+import type { Letter, Letters as Page } from "./types";
 
 export function Letters() {
   const [ask, setAsk] = useState<Question | null>(null);
   const [chosen, setChosen] = useState<Set<number>>(new Set());
-  const { data, error, load } = useLoad((stop) => get<{ letters: Letter[]; next?: string }>("deadletters", { limit: 100 }, stop), "letters");
+  const { data, error, load } = useLoad((stop) => get("deadletters", { limit: 100 }, stop), "letters");
   useLive({}, load, 10000);
-  const [older, setOlder] = useState<{ letters: Letter[]; next?: string } | null>(null);
+  const [older, setOlder] = useState<Page | null>(null);
   const first = data?.letters ?? [];
   const list = [...first, ...(older?.letters ?? []).filter((l) => !first.some((f) => f.number === l.number))];
   const next = older ? older.next : data?.next;
   const more = useMore(async () => {
-    const page = await get<{ letters: Letter[]; next?: string }>("deadletters", { limit: 100, cursor: next });
+    const page = await get("deadletters", { limit: 100, cursor: next });
     setOlder((o) => ({ ...page, letters: [...(o?.letters ?? []), ...page.letters] }));
   });
   const replay = (numbers: number[]): Question => ({
@@ -39,13 +24,13 @@ export function Letters() {
     does: "Each is sent again: to the run that it was for, or, if you name one, to that. What has been replayed is no dead letter any more.",
     fields: [{ name: "to", label: "To another run (empty: the one that it was for)" }],
     act: async (reason, v) => {
-      for (const n of numbers) await post("deadletters/" + n + "/replay", { reason: reason || undefined, run: v.to || undefined });
+      for (const n of numbers) await post("deadletters/{number}/replay", { number: n }, { reason: reason || undefined, run: v.to || undefined });
     },
   });
   const remove = (l: Letter): Question => ({
     title: "Remove letter " + l.number, button: "Remove", danger: true,
     does: <>The {l.kind} {l.name && <b>{l.name}</b>} to {l.run} is deleted, with its value. Nobody will receive it, and that cannot be taken back.</>,
-    act: (reason) => del("deadletters/" + l.number, { reason }),
+    act: (reason) => del("deadletters/{number}", { number: l.number }, { reason }),
   });
   const toggle = (n: number) => {
     const next = new Set(chosen);

@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { address, away, has, info } from "./api";
+import type { LiveEvents } from "./types";
 
 /** Whether pages hear of changes at once ("live"), ask now and then ("polling"), or not at all. */
 export const liveness = signal<"live" | "polling" | "paused">("polling");
@@ -16,8 +17,13 @@ export interface Subject {
   runs?: string[]; // filters
 }
 
+/** An event, with its data. */
+export type Told = { [E in keyof LiveEvents]: { event: E; data: LiveEvents[E] } }[keyof LiveEvents];
+
 /** What a page does with an event itself; true: nothing is to be read again. */
-export type Hear = (event: string, data: unknown) => boolean;
+export type Hear = (told: Told) => boolean;
+
+const heardOf: (keyof LiveEvents)[] = ["run", "entry", "inbox", "value", "item", "page", "reset"];
 
 /**
  * Calls refresh when something about the subject may have changed: at most once per second, never while the tab is
@@ -61,15 +67,15 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
         plan(interval);
         return;
       }
-      source = new EventSource(address("events", { run: subject.run, stream: subject.stream, runs: subject.runs }));
+      source = new EventSource(address("events", { run: subject.run === undefined ? [] : [subject.run], stream: subject.stream, runs: subject.runs }));
       let heard = false;
       const event = (e: MessageEvent<string>) => {
         heard = true;
         liveness.value = "live";
-        if (!hearing.current?.(e.type, JSON.parse(e.data))) plan(0);
+        if (!hearing.current?.({ event: e.type, data: JSON.parse(e.data) } as Told)) plan(0);
       };
       source.onopen = () => { heard = true; liveness.value = "live"; };
-      for (const name of ["run", "entry", "inbox", "value", "item", "page", "reset"]) source.addEventListener(name, event);
+      for (const name of heardOf) source.addEventListener(name, event);
       source.onerror = () => {
         if (!heard) noEvents = true; // there is no such endpoint, or it is full
         if (!heard || source?.readyState === EventSource.CLOSED) {

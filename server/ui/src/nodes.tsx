@@ -1,43 +1,23 @@
 import { useState } from "preact/hooks";
-import { address, get, info, may, post, segment } from "./api";
+import { address, get, info, may, post } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
 import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, When } from "./parts";
 import { plural, took } from "./time";
-
-interface Body {
-  run: string;
-  location: string;
-  attempt: number;
-  since: string;
-  long?: boolean; // over 30 s
-}
-
-interface Node {
-  node: string;
-  state: string;
-  build?: string;
-  groups?: string[];
-  shards: number;
-  workflows?: string[];
-  host: string;
-  pid: number;
-  seen: string;
-  bodies?: Body[];
-}
+import type { Node } from "./types";
 
 export function Nodes() {
   const [ask, setAsk] = useState<Question | null>(null);
-  const { data, error, load } = useLoad((stop) => get<{ nodes: Node[] }>("nodes", {}, stop), "nodes");
+  const { data, error, load } = useLoad((stop) => get("nodes", {}, stop), "nodes");
   useLive({}, load, 5000);
   const health = useLoad(async (stop) => {
-    const answer = await fetch(address("health/ready"), { signal: stop });
+    const answer = await fetch(address("health/ready", {}), { signal: stop });
     return { ok: answer.ok, status: answer.status };
   }, "health");
   const drain = (n: Node): Question => ({
     title: "Drain node " + n.node, button: "Drain", danger: true,
-    does: `It takes no more runs, ends what it executes, and gives ${plural(n.shards, "shard")} to other nodes.`, act: (reason) => post("nodes/" + segment(n.node) + "/drain", { reason }),
+    does: `It takes no more runs, ends what it executes, and gives ${plural(n.shards, "shard")} to other nodes.`, act: (reason) => post("nodes/{name}/drain", { name: n.node }, { reason }),
   });
   const list = data?.nodes ?? [];
   const bodies = list.flatMap((n) => (n.bodies ?? []).map((b) => ({ ...b, node: n.node }))).sort((a, b) => a.since.localeCompare(b.since));
@@ -57,7 +37,7 @@ export function Nodes() {
         <Table label="Nodes" head={["Node", "State", "Build", "Groups", "Shards", "Workflows", "Process", "Heard of", ""]} numbers={[4]}>
           {list.map((n) => (
             <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "working" ? "succeeded" : n.state === "silent" ? "failed" : n.state.startsWith("drain") ? "suspended" : "queued")}><Icon name={n.state === "silent" ? "stalled" : n.state.startsWith("drain") ? "cancelling" : n.state === "working" ? "done" : "open"} />{n.state}</span></td>
-              <td>{n.build}</td><td>{n.groups?.join(", ")}</td><td class="num">{n.shards}</td><td class="wrap">{n.workflows?.slice(0, 6).join(", ")}{(n.workflows?.length ?? 0) > 6 && ` and ${n.workflows!.length - 6} more`}</td>
+              <td>{n.build}</td><td>{n.groups?.join(", ")}</td><td class="num">{n.shards}</td><td class="wrap">{n.workflows.slice(0, 6).join(", ")}{n.workflows.length > 6 && ` and ${n.workflows.length - 6} more`}</td>
               <td class="dim">{n.host} {n.pid}</td><td class="nowrap"><When time={n.seen} ago /> ago</td>
               <td class="num">{may("admin") && <button class="button small" onClick={() => setAsk(drain(n))}>Drain…</button>}</td></tr>
           ))}

@@ -7,9 +7,9 @@ import { Icon } from "./icons";
 import { say } from "./live";
 import { toRun } from "./route";
 import { age, bytes, exact, moment, second } from "./time";
-import type { Failure } from "./types";
+import type { EntryState, Failure, Status } from "./types";
 
-export function Badge({ status, marks }: { status: string; marks?: string | undefined }) {
+export function Badge({ status, marks }: { status: Status; marks?: string | undefined }) {
   return (
     <span class="badges">
       <span class={"badge is-" + status}><Icon name={status} />{status}</span>
@@ -21,7 +21,7 @@ export function Badge({ status, marks }: { status: string; marks?: string | unde
 }
 
 /** The state of an entry, in its own word. */
-export function StateOf({ state, undone }: { state: string; undone?: boolean | undefined }) {
+export function StateOf({ state, undone }: { state: EntryState; undone?: boolean | undefined }) {
   return (
     <span class={"badge is-" + stateColour(state)}>
       <Icon name={state === "done" ? "succeeded" : state === "failed" ? "failed" : state} />
@@ -30,8 +30,9 @@ export function StateOf({ state, undone }: { state: string; undone?: boolean | u
   );
 }
 
-export const stateColour = (state: string) =>
-  ({ open: "suspended", done: "succeeded", failed: "failed", withdrawn: "cancelled" })[state] ?? "queued";
+const colours: Record<EntryState, Status> = { open: "suspended", done: "succeeded", failed: "failed", withdrawn: "cancelled" };
+
+export const stateColour = (state: EntryState) => colours[state];
 
 export function When({ time, ago }: { time?: string | undefined; ago?: boolean }) {
   if (!time) return null;

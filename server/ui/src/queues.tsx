@@ -1,55 +1,12 @@
 import { useState } from "preact/hooks";
-import { get, may, post, put, segment } from "./api";
+import { get, may, post, put } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
 import { Empty, Facts, Loading, Table, Trouble, useLoad, When } from "./parts";
 import { link, toRuns } from "./route";
 import { span } from "./time";
-
-interface Limits {
-  concurrency?: number;
-  per_key?: number;
-  rate?: number;
-  rate_per_key?: number;
-  per_ms?: number;
-  group?: string;
-  release_while_suspended?: boolean;
-}
-
-interface Source {
-  by: string;
-  build?: string;
-  why?: string;
-  at: string;
-}
-
-interface Queue extends Limits {
-  name: string;
-  paused?: boolean;
-  held: number;
-  waiting: number;
-  delayed: number;
-  granted: number;
-  declared?: Limits;
-  declared_by?: Source;
-  overridden?: Source;
-  paused_by?: Source;
-  tasks?: { name: string; offered: number; leased: number }[];
-}
-
-interface Task {
-  name: string;
-  state: "offered" | "leased" | "expired";
-  run: string;
-  location: string;
-  attempt: number;
-  worker?: string;
-  since: string;
-  until?: string;
-  lost?: number;
-  cancelling?: boolean;
-}
+import type { Limits, Queue, SetQueue, Source, TaskState } from "./types";
 
 const limits = (q: Limits) => [
   q.concurrency && q.concurrency + " at once", q.per_key && q.per_key + " per key", q.rate && q.rate + " per " + span(q.per_ms ?? 1000),
@@ -58,14 +15,14 @@ const limits = (q: Limits) => [
 
 export function Queues({ name }: { name?: string | undefined }) {
   const [ask, setAsk] = useState<Question | null>(null);
-  const { data, error, load } = useLoad((stop) => get<{ queues: Queue[] }>("queues", {}, stop), "queues");
+  const { data, error, load } = useLoad((stop) => get("queues", {}, stop), "queues");
   useLive({}, load, 5000);
   const list = data?.queues ?? [];
   const one = name === undefined ? undefined : list.find((q) => q.name === name);
   const pause = (q: Queue): Question => ({
     title: (q.paused ? "Resume" : "Pause") + " queue " + q.name, button: q.paused ? "Resume" : "Pause",
     does: q.paused ? `${q.waiting} that wait get permits again, as the limits say.` : `No new permits are given. ${q.held} that hold one keep it; ${q.waiting} go on waiting.`,
-    act: (reason) => post("queues/" + segment(q.name) + (q.paused ? "/resume" : "/pause"), { reason }),
+    act: (reason) => post(q.paused ? "queues/{name}/resume" : "queues/{name}/pause", { name: q.name }, { reason }),
   });
   const change = (q: Queue): Question => ({
     title: "Limits of queue " + q.name, button: "Change", does: "The limits count at once, in place of what the application declares. An empty field is no limit.",
@@ -74,13 +31,13 @@ export function Queues({ name }: { name?: string | undefined }) {
       { name: "rate", label: "Rate", value: String(q.rate ?? ""), type: "number" }, { name: "rate_per_key", label: "Rate per key", value: String(q.rate_per_key ?? ""), type: "number" },
       { name: "per_ms", label: "Per milliseconds", value: String(q.per_ms ?? ""), type: "number" },
     ],
-    act: (reason, v) => put("queues/" + segment(q.name), { reason, group: q.group, release_while_suspended: q.release_while_suspended,
-      ...Object.fromEntries(Object.entries(v).filter(([, x]) => x !== "").map(([k, x]) => [k, Number(x)])) }),
+    act: (reason, v) => put("queues/{name}", { name: q.name }, { reason, group: q.group, release_while_suspended: q.release_while_suspended,
+      ...Object.fromEntries(Object.entries(v).filter(([, x]) => x !== "").map(([k, x]) => [k, Number(x)])) } satisfies SetQueue),
   });
   const reset = (q: Queue): Question => ({
     title: "Reset the limits of queue " + q.name, button: "Reset",
-    does: <>What is declared counts again: {limits(q.declared ?? {})}, in place of {limits(q)}.</>,
-    act: (reason) => post("queues/" + segment(q.name) + "/reset", { reason }),
+    does: <>What is declared counts again: {limits(q.declared ?? q)}, in place of {limits(q)}.</>,
+    act: (reason) => post("queues/{name}/reset", { name: q.name }, { reason }),
   });
   return (
     <div class="page">
@@ -122,8 +79,8 @@ const By = ({ s }: { s: Source }) => <>{s.by}{s.build && <> (build {s.build})</>
 
 // Tasks shows the tasks of a queue: which workers hold them, and which nobody has.
 function Tasks({ queue }: { queue: string }) {
-  const { data, error, load } = useLoad((stop) => get<{ tasks: Task[] }>("queues/" + segment(queue) + "/tasks", {}, stop), "tasks " + queue);
-  const badge = { offered: "queued", leased: "running", expired: "stalled" } as const;
+  const { data, error, load } = useLoad((stop) => get("queues/{name}/tasks", { name: queue }, stop), "tasks " + queue);
+  const badge = { offered: "queued", leased: "running", expired: "stalled" } satisfies Record<TaskState, string>;
   return (
     <>
       <h2>Tasks</h2>

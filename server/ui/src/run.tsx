@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, get, has, info, may, segment, skew } from "./api";
+import { address, get, has, info, may, skew } from "./api";
 import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
 import { AuditList } from "./audit";
 import { Assign, Delete, Start } from "./dialogs";
@@ -19,7 +19,7 @@ import { SmallList, waitText } from "./runs";
 import { RunScript } from "./scripts";
 import { bytes, moment, plural, second, span, took } from "./time";
 import { Timeline } from "./timeline";
-import type { Audit, Entry, EntryPage, Failure, Run, RunPage as Page, Shape, Wait } from "./types";
+import type { Entry, Failure, History as EntryPage, Item, NamedValue, Run, Shape, Shown, Status, StreamItem, WaitInfo } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
 const pageOf = 2000;
@@ -34,10 +34,8 @@ function useRun(id: string, tab: string, streams: string[]) {
   const entries = useRef(new Map<string, Entry>());
   const above = useRef(0);
   const life = useRef("");
-  const path = "runs/" + segment(id);
-
   const read = async () => {
-    const r = await get<Run>(path);
+    const r = await get("runs/{id}", { id });
     const now = (r.incarnation ?? 0) + "/" + (r.generation ?? 0);
     const anew = life.current !== now;
     if (anew) { // rewound, retried or continued as new: what was known is not true any more
@@ -47,7 +45,7 @@ function useRun(id: string, tab: string, streams: string[]) {
     const next = anew ? new Map<string, Entry>() : new Map([...entries.current].filter(([, e]) => e.number));
     let before = JSON.stringify([...entries.current.values()].filter((e) => !e.number)), top = above.current, after: string | undefined;
     do {
-      const page: EntryPage = await get(path + "/history", { values: "none", limit: pageOf, after, above: above.current || undefined });
+      const page: EntryPage = await get("runs/{id}/history", { id, values: "none", limit: pageOf, after, above: above.current || undefined });
       for (const e of page.entries) {
         if (r.status === "running" && e.kind === "step" && e.state === "open" && !e.attempts && !e.wake) e.executing ??= e.started;
         next.set(e.location, e);
@@ -80,22 +78,22 @@ function useRun(id: string, tab: string, streams: string[]) {
     if (!stale.current) return;
     stale.current = false;
     shaped.current = life.current + r.status;
-    await get<Shape>(path + "/shape").then(setShape, () => { stale.current = true; });
+    await get("runs/{id}/shape", { id }).then(setShape, () => { stale.current = true; });
   };
   useEffect(() => { if (run && drawn) void reshape(run); }, [drawn]);
   const load = () => read().catch(setError);
   useEffect(() => { void load(); }, [id]);
   const [news, setNews] = useState<News>({ values: new Map(), items: new Map() });
-  useLive(run ? { run: id, stream: streams, runs: tab === "children" ? ["parent=" + run.number] : [] } : null, load, run?.ended ? 15000 : 2000, (event, data) => {
-    switch (event) {
+  useLive(run ? { run: id, stream: streams, runs: tab === "children" ? ["parent=" + run.number] : [] } : null, load, run?.ended ? 15000 : 2000, (told) => {
+    switch (told.event) {
       case "inbox":
-        setNews((n) => ({ ...n, inbox: (data as { items?: Item[] }).items ?? [] }));
+        setNews((n) => ({ ...n, inbox: told.data.items }));
         return true;
       case "value":
-        setNews((n) => ({ ...n, values: new Map(n.values).set((data as Shown).name, data as Shown) }));
+        setNews((n) => ({ ...n, values: new Map(n.values).set(told.data.name, told.data) }));
         return true;
       case "item": {
-        const item = data as StreamItem & { stream: string };
+        const item = told.data;
         setNews((n) => ({ ...n, items: new Map(n.items).set(item.stream, [...(n.items.get(item.stream) ?? []), item].slice(-keptItems)) }));
         return true;
       }
@@ -114,7 +112,7 @@ function useRun(id: string, tab: string, streams: string[]) {
 interface News {
   inbox?: Item[];
   children?: number; // how often they have changed
-  values: Map<string, Shown>;
+  values: Map<string, NamedValue>;
   items: Map<string, StreamItem[]>; // by stream
 }
 
@@ -129,8 +127,8 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
   const [streams, setStreams] = useState<string[]>([]);
   const { run, error, entries, version, shape, whole, load, news } = useRun(id, tab, tab === "values" ? streams : []);
   const [act, setAct] = useState<{ verb: Verb; at?: string } | null>(null);
-  const [send, setSend] = useState<Wait | true | null>(null);
-  const [assign, setAssign] = useState<Wait | null>(null);
+  const [send, setSend] = useState<WaitInfo | true | null>(null);
+  const [assign, setAssign] = useState<WaitInfo | null>(null);
   const [more, setMore] = useState<"start" | "delete" | null>(null);
   if (!run) return error !== null ? <div class="page"><a href="#/runs">Runs</a><Trouble error={error} retry={load} /></div> : <Loading />;
   const open = (loc: string) => go(toRun(id, tab === "timeline" || tab === "history" || tab === "graph" ? tab : "timeline", loc), true);
@@ -266,8 +264,8 @@ function Links({ run }: { run: Run }) {
 
 /** Who has paused a run, and why: nothing else on the page says that it stands still on purpose. */
 function Paused({ id }: { id: string }) {
-  const { data } = useLoad((stop) => get<{ audit: Audit[] }>("runs/" + segment(id) + "/audit", {}, stop), "paused " + id);
-  const by = data?.audit?.filter((a) => a.verb === "pause").pop();
+  const { data } = useLoad((stop) => get("runs/{id}/audit", { id }, stop), "paused " + id);
+  const by = data?.audit.filter((a) => a.verb === "pause").pop();
   return (
     <section class="stopped is-plain" aria-label="Why it stands still">
       <Icon name="paused" />
@@ -325,7 +323,7 @@ const answers: Record<string, string> = {
 };
 
 function Waits({ run, entries, onOpen, onSend, onAssign }: {
-  run: Run; entries: Map<string, Entry>; onOpen: (loc: string) => void; onSend: (w: Wait) => void; onAssign: (w: Wait) => void;
+  run: Run; entries: Map<string, Entry>; onOpen: (loc: string) => void; onSend: (w: WaitInfo) => void; onAssign: (w: WaitInfo) => void;
 }) {
   const list = run.waits_for ?? [];
   const bodies = run.status !== "running" ? [] : [...entries.values()].filter((e) => e.executing).sort((a, b) => a.executing!.localeCompare(b.executing!));
@@ -359,11 +357,10 @@ function Waits({ run, entries, onOpen, onSend, onAssign }: {
 
 /** One operation: its outcome, its error, its times, and what can be done there. Values are read when it is opened. */
 function Operation(p: {
-  id: string; at: string; known: Entry | undefined; permit: string | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: Wait) => void;
+  id: string; at: string; known: Entry | undefined; permit: string | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: WaitInfo) => void;
 }) {
-  const path = "runs/" + segment(p.id);
   const key = p.id + "\n" + p.at + "\n" + [p.known?.state, p.known?.attempts, p.known?.executing].join();
-  const { data, error, load } = useLoad(async (stop) => (await get<EntryPage>(path + "/history", { at: [p.at] }, stop)).entries[0] ?? null, key);
+  const { data, error, load } = useLoad(async (stop) => (await get("runs/{id}/history", { id: p.id, at: [p.at] }, stop)).entries[0] ?? null, key);
   const head = useRef<HTMLHeadingElement>(null);
   const e = data ?? p.known;
   return (
@@ -394,7 +391,7 @@ function Operation(p: {
           {e.messages?.map((m, i) => <div key={i}><h3>message {m.name}, sent <When time={m.sent} />{m.by && " by " + m.by}</h3><Value value={m.value} name={"message " + m.name} /></div>)}
           {data === undefined && error === undefined ? <Loading /> : data && data.value !== undefined && data.value !== null ? (
             <><h3>{e.state === "open" ? "last heartbeat" : e.kind === "version" ? "version" : "result"}</h3>
-              <Value value={data.value} name="result" href={address(path + "/value", { at: p.at })} /></>
+              <Value value={data.value} name="result" href={address("runs/{id}/value", { id: p.id, at: p.at })} /></>
           ) : null}
           {error !== undefined && error !== null && <Trouble error={error} retry={load} />}
         </>
@@ -467,37 +464,26 @@ function History({ entries, version, at, open }: { entries: Map<string, Entry>; 
   );
 }
 
-interface Item {
-  kind: string;
-  name?: string;
-  sent: string;
-  seen?: boolean;
-  size?: number;
-  by?: string;
-  why?: string;
-  value?: unknown;
-}
-
 function Inbox({ id, run, news }: { id: string; run: Run; news: Item[] | undefined }) {
   const wanted = (run.waits_for ?? []).flatMap((w) => w.names ?? []);
-  const { data, error, load } = useLoad((stop) => get<{ items: Item[] }>("runs/" + segment(id) + "/inbox", {}, stop), id);
+  const { data, error, load } = useLoad((stop) => get("runs/{id}/inbox", { id }, stop), id);
   const items = news ?? data?.items;
   if (error !== undefined && !items) return <Trouble error={error} retry={load} />;
   if (!items) return <Loading />;
   if (!items.length) return <Empty title="The inbox is empty">Messages wait here until the code receives them.</Empty>;
   return <ul class="cards">{items.map((m, i) => (
-    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.by && " by " + m.by}{m.why && ": " + m.why}{m.seen === false ? ", not yet seen" : ""}{!m.size ? ", without a value" : m.value === undefined ? ", " + bytes(m.size) : ""}</span></p>
+    <li key={i} class="card"><p><b>{m.kind} {m.name}</b> <span class="dim">sent <When time={m.sent} />{m.by && " by " + m.by}{m.why && ": " + m.why}{!m.seen ? ", not yet seen" : ""}{!m.size ? ", without a value" : m.value === undefined ? ", " + bytes(m.size) : ""}</span></p>
       {m.kind === "message" && wanted.length > 0 && !wanted.includes(m.name ?? "") &&
         <p class="note"><Icon name="stalled" /><span>The run waits for {wanted.map((n) => <><code key={n}>{n}</code> </>)}and not for this. It is kept until the code receives it.</span></p>}
       {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
 }
 
 function Children({ run, version }: { run: Run; version: number }) {
-  const { data, error, load } = useLoad((stop) => get<Page>("runs", { query: "parent=" + run.number, limit: 200 }, stop), run.id + version);
+  const { data, error, load } = useLoad((stop) => get("runs", { query: "parent=" + run.number, limit: 200 }, stop), run.id + version);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
   if (!data.runs.length) return <Empty title="It has started no other runs" />;
-  const n = (s: string) => data.runs.filter((r) => r.status === s).length;
+  const n = (s: Status) => data.runs.filter((r) => r.status === s).length;
   return (
     <section aria-label="Children">
       <p class="dim">{plural(data.runs.length, "child", "children")}{data.next && " or more"}
@@ -510,24 +496,12 @@ function Children({ run, version }: { run: Run; version: number }) {
 
 const rank = (r: Run) => ["stalled", "failed", "running", "suspended", "queued", "cancelled", "succeeded"].indexOf(r.status);
 
-interface Shown {
-  name: string;
-  at: string;
-  set: number;
-  value?: unknown;
-}
-
-interface Feeds {
-  values?: Shown[];
-  streams?: { name: string; at: string; last: number }[];
-}
-
 function Values({ id, version, news, follow }: { id: string; version: number; news: News; follow: (streams: string[]) => void }) {
-  const { data: read, error, load } = useLoad((stop) => get<Feeds>("runs/" + segment(id) + "/values", {}, stop), id);
-  const last = useRef<Feeds | undefined>(undefined);
+  const { data: read, error, load } = useLoad((stop) => get("runs/{id}/values", { id }, stop), id);
+  const last = useRef<Shown | undefined>(undefined);
   if (read) last.current = read;
   const data = last.current;
-  const told = data?.values?.map((v) => { // whichever was set more often is later
+  const told = data?.values.map((v) => { // whichever was set more often is later
     const n = news.values.get(v.name);
     return n && n.set >= v.set ? n : v;
   }) ?? [];
@@ -537,34 +511,22 @@ function Values({ id, version, news, follow }: { id: string; version: number; ne
     if (unread.current !== version) void load();
     unread.current = version;
   }, [version]);
-  useEffect(() => { follow(data?.streams?.filter((s) => s.last <= 5000).map((s) => s.name) ?? []); }, [data]);
+  useEffect(() => { follow(data?.streams.filter((s) => s.last <= 5000).map((s) => s.name) ?? []); }, [data]);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
-  if (!told.length && !data.streams?.length) return <Empty title="It shows no values and no streams">Code shows them with SetValue and Append.</Empty>;
+  if (!told.length && !data.streams.length) return <Empty title="It shows no values and no streams">Code shows them with SetValue and Append.</Empty>;
   return (
     <ul class="cards">
       {told.map((v) => <li key={v.name} class="card"><p><b>{v.name}</b> <span class="dim">set <When time={v.at} />, {plural(v.set, "time")}</span></p><Value value={v.value} name={v.name} /></li>)}
-      {data.streams?.map((s) => <li key={s.name} class="card"><Stream id={id} name={s.name} last={s.last} at={s.at} news={news.items.get(s.name) ?? []} /></li>)}
+      {data.streams.map((s) => <li key={s.name} class="card"><Stream id={id} name={s.name} last={s.last} at={s.at} news={news.items.get(s.name) ?? []} /></li>)}
     </ul>
   );
-}
-
-interface StreamItem {
-  position: number;
-  at: string;
-  value?: unknown;
-  location?: string;
-}
-
-interface StreamPage {
-  items: StreamItem[];
-  next?: number;
 }
 
 function Stream({ id, name, last: known, at: knownAt, news }: { id: string; name: string; last: number; at: string; news: StreamItem[] }) {
   const first = useRef(known); // what comes later is told
   const from = Math.max(0, first.current - 100);
-  const { data, error } = useLoad((stop) => get<StreamPage>("runs/" + segment(id) + "/streams/" + segment(name), { after: from || undefined, limit: 100 }, stop), id + name);
+  const { data, error } = useLoad((stop) => get("runs/{id}/streams/{name}", { id, name, after: from || undefined, limit: 100 }, stop), id + name);
   const items = [...(data?.items ?? [])];
   for (const n of news) if (n.position > (items[items.length - 1]?.position ?? first.current)) items.push(n);
   const end = items[items.length - 1];
@@ -581,27 +543,27 @@ function Stream({ id, name, last: known, at: knownAt, news }: { id: string; name
 }
 
 function RunAudit({ id, version }: { id: string; version: number }) {
-  const { data, error, load } = useLoad((stop) => get<{ audit: Audit[] }>("runs/" + segment(id) + "/audit", {}, stop), id + version);
+  const { data, error, load } = useLoad((stop) => get("runs/{id}/audit", { id }, stop), id + version);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
-  return <AuditList acts={data.audit ?? []} none="Nobody has acted on this run" />;
+  return <AuditList acts={data.audit} none="Nobody has acted on this run" />;
 }
 
 function Data({ run }: { run: Run }) {
-  const path = "runs/" + segment(run.id);
+  const { id } = run;
   return (
     <div class="columns">
-      <div><h2>Input</h2><Value value={run.input} name="input" href={address(path + "/value", { at: "input" })} /></div>
-      <div><h2>Result</h2>{run.status === "succeeded" ? <Value value={run.output} name="result" href={address(path + "/value", { at: "output" })} />
+      <div><h2>Input</h2><Value value={run.input} name="input" href={address("runs/{id}/value", { id, at: "input" })} /></div>
+      <div><h2>Result</h2>{run.status === "succeeded" ? <Value value={run.output} name="result" href={address("runs/{id}/value", { id, at: "output" })} />
         : run.error ? <FailureView failure={run.error} /> : <p class="dim">There is none yet.</p>}</div>
       <div><h2>Facts</h2>
         <Facts of={[
           ["number", run.number], ["created", <When time={run.created} />], ["started", run.started && <When time={run.started} />],
-          ["ended", run.ended && <When time={run.ended} />], ["build", run.build], ["owner", run.owner], ["parent", run.parent_id && <RunLink id={run.parent_id} />],
+          ["ended", run.ended && <When time={run.ended} />], ["build", run.build], ["shard", run.group && run.group + "/" + run.slot], ["parent", run.parent_id && <RunLink id={run.parent_id} />],
           ["wakes", run.wake_at && <When time={run.wake_at} />],
           ...Object.entries(run.headers ?? {}).map(([k, v]): [string, ComponentChildren] => ["header " + k, v]),
         ]} />
-        <p><a class="button" href={address(path + "/export")} download>Export the run</a></p>
+        <p><a class="button" href={address("runs/{id}/export", { id })} download>Export the run</a></p>
       </div>
     </div>
   );

@@ -10,7 +10,7 @@ import { Badge, Empty, Loading, Menu, RunLink, Trouble, When, rowKeys } from "./
 import { quoted, terms, toggled, values, without } from "./query";
 import { go, link, toRun } from "./route";
 import { moment, plural, took } from "./time";
-import type { Run, RunPage, Status, Tally, Wait } from "./types";
+import type { BulkVerb, Run, Runs, Status, Tally, WaitInfo } from "./types";
 
 const statuses: Status[] = ["queued", "running", "suspended", "stalled", "failed", "succeeded", "cancelled"];
 
@@ -49,7 +49,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
   const [chosen, setChosen] = useState<Set<string>>(new Set());
   const [act, setAct] = useState<{ verb: Verb; runs: Run[] } | null>(null);
   const [start, setStart] = useState(false);
-  const [bulk, setBulk] = useState<Verb | null>(null);
+  const [bulk, setBulk] = useState<BulkVerb & Verb | null>(null);
   const [views, setViews] = useState(ownViews);
   const [more, setMore] = useState(false);
   const listKey = query + "\n" + order;
@@ -60,7 +60,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
   const load = async () => {
     const mine = listKey;
     try {
-      const page = await get<RunPage>("runs", params);
+      const page = await get("runs", params);
       if (wanted.current !== mine) return;
       setPages({ runs: page.runs, next: page.next, key: mine });
       setFresh([]);
@@ -78,7 +78,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
   }, [listKey]);
 
   // Rows are written anew where they stand; what is new waits above until it is asked for.
-  const renew = (page: RunPage, mine: string) => {
+  const renew = (page: Runs, mine: string) => {
     if (wanted.current !== mine) return;
     setError(null);
     setPages((old) => {
@@ -100,10 +100,10 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
   const follows = [...new Set([query, attention])];
   useLive({ runs: follows }, async () => {
     const mine = listKey;
-    renew(await get<RunPage>("runs", params), mine);
-  }, 3000, (event, data) => {
-    if (event !== "page") return false;
-    const page = data as RunPage & { query: string };
+    renew(await get("runs", params), mine);
+  }, 3000, (told) => {
+    if (told.event !== "page") return false;
+    const page = told.data;
     if (page.query === attention) attend.load();
     if (page.query !== query) return true;
     if (order) return false;
@@ -116,7 +116,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
     if (!pages?.next || more) return;
     setMore(true);
     try {
-      const page = await get<RunPage>("runs", { ...params, cursor: pages.next });
+      const page = await get("runs", { ...params, cursor: pages.next });
       setPages((old) => old && { ...old, runs: [...old.runs, ...page.runs], next: page.next });
     } catch (e) {
       setError(e);
@@ -204,7 +204,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
             </>
           ) : <><span class="dim">Select runs with the boxes to act on them</span>
             <button class="button quiet" onClick={() => setChosen(new Set(runs.map((r) => r.id)))}>Select all shown</button></>}
-          {has("bulk") && <Menu label="All that match" choices={(["retry", "cancel", "pause", "resume", "terminate"] as Verb[]).map((v) => ({
+          {has("bulk") && <Menu label="All that match" choices={(["retry", "cancel", "pause", "resume", "terminate"] as const).map((v) => ({
             label: verbs[v].label + "…", hint: "shows first which runs it reaches", danger: v === "terminate", run: () => setBulk(v),
           }))} />}
         </div>
@@ -228,7 +228,7 @@ function useCounts(query: string) {
   const read = async (exact: boolean) => {
     const mine = base;
     try {
-      const c = await get<{ counts: Tally[] }>("counts", { query: mine, by: "status", exact, age: exact ? undefined : "1s" });
+      const c = await get("counts", { query: mine, by: "status", exact, age: exact ? undefined : "1s" });
       if (last.current === mine) setTallies(c.counts);
     } catch {
       // the list says what is wrong
@@ -271,7 +271,7 @@ const attention = "status=failed,stalled";
 function useAttention() {
   const [n, setN] = useState("");
   const read = async () => {
-    const c = await get<{ counts: Tally[] }>("counts", { query: attention, by: "status", age: "1s" });
+    const c = await get("counts", { query: attention, by: "status", age: "1s" });
     const sum = c.counts.reduce((a, t) => a + t.runs, 0);
     setN(sum ? sum.toLocaleString("en") + (c.counts.some((t) => t.more) ? "+" : "") : "");
   };
@@ -356,7 +356,7 @@ function brief(text: string) {
   return cut ? cut[1] : line;
 }
 
-export function waitText(w: Wait): string {
+export function waitText(w: WaitInfo): string {
   switch (w.kind) {
     case "receive": return "message " + (w.names ?? []).join(" or ");
     case "child": return "child " + (w.run ?? w.location);

@@ -1,70 +1,37 @@
 import { useMemo, useState } from "preact/hooks";
-import { del, get, may, now, post, segment } from "./api";
+import { del, get, may, now, post } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
 import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
 import { link } from "./route";
 import { moment, span } from "./time";
-
-interface Decision {
-  from: string;
-  to: string;
-  count: number;
-  at: string;
-  run?: string;
-  reason?: string;
-}
-
-interface Schedule {
-  name: string;
-  workflow: string;
-  cron?: string;
-  zone?: string;
-  every_ms?: number;
-  overlap?: string;
-  input?: unknown;
-  paused?: boolean;
-  paused_at?: string;
-  reason?: string;
-  stalled?: string;
-  next?: string[];
-  running?: string[];
-  started: number;
-  skipped: number;
-  backfills?: number;
-  past?: Decision[];
-}
-
-interface Next {
-  instants: string[];
-}
+import type { Schedule } from "./types";
 
 const rule = (s: Schedule) => s.cron ? s.cron + (s.zone ? " in " + s.zone : "") : s.every_ms ? "every " + span(s.every_ms) : "";
 
 export function Schedules({ name }: { name?: string | undefined }) {
   const [ask, setAsk] = useState<Question | null>(null);
-  const { data, error, load } = useLoad((stop) => get<{ schedules: Schedule[] }>("schedules", {}, stop), "schedules");
+  const { data, error, load } = useLoad((stop) => get("schedules", {}, stop), "schedules");
   useLive({}, load, 5000);
-  const path = (s: Schedule) => "schedules/" + segment(s.name);
   const pause = (s: Schedule): Question => ({
     title: (s.paused ? "Resume" : "Pause") + " schedule " + s.name, button: s.paused ? "Resume" : "Pause",
     does: s.paused ? "It starts runs again at its next instant. What was due meanwhile is not made up for." : "It starts no runs until it is resumed. Runs that it has started go on.",
-    act: (reason) => post(path(s) + (s.paused ? "/resume" : "/pause"), { reason }),
+    act: (reason) => post(s.paused ? "schedules/{name}/resume" : "schedules/{name}/pause", { name: s.name }, { reason }),
   });
   const trigger = (s: Schedule): Question => ({
     title: "Start a run of " + s.name + " now", button: "Start now", does: <>One run of {s.workflow} begins now, whatever the overlap rule says. The schedule goes on as before.</>,
-    act: (reason) => post(path(s) + "/trigger", { reason }),
+    act: (reason) => post("schedules/{name}/trigger", { name: s.name }, { reason }),
   });
   const backfill = (s: Schedule): Question => ({
     title: "Backfill " + s.name, button: "Backfill", does: "A run begins for each instant of the schedule in this time.",
     fields: [{ name: "from", label: "From", type: "datetime-local" }, { name: "to", label: "To", type: "datetime-local" }],
-    act: (reason, v) => post(path(s) + "/backfill", { reason, from: new Date(v.from!).toISOString(), to: new Date(v.to!).toISOString() }),
+    act: (reason, v) => post("schedules/{name}/backfill", { name: s.name }, { reason, from: new Date(v.from!).toISOString(), to: new Date(v.to!).toISOString() }),
   });
   const remove = (s: Schedule): Question => ({
-    title: "Delete schedule " + s.name, button: "Delete", danger: true, does: "It starts no more runs, and its past is gone. Runs that it has started go on.", act: (reason) => del(path(s), { reason }),
+    title: "Delete schedule " + s.name, button: "Delete", danger: true, does: "It starts no more runs, and its past is gone. Runs that it has started go on.", act: (reason) => del("schedules/{name}", { name: s.name }, { reason }),
   });
-  const one = name === undefined ? undefined : data?.schedules?.find((s) => s.name === name);
+  const one = name === undefined ? undefined : data?.schedules.find((s) => s.name === name);
   return (
     <div class="page">
       {name !== undefined && <p class="crumbs"><a href="#/schedules">Schedules</a></p>}
@@ -81,21 +48,21 @@ export function Schedules({ name }: { name?: string | undefined }) {
           <Stopped s={one} />
           <Facts of={[
             ["workflow", one.workflow], ["rule", <code>{rule(one)}</code>], ["if one still runs", one.overlap], ["started", one.started], ["skipped", one.skipped || ""],
-            ["running", one.running?.length ? one.running.map((r) => <span key={r}><RunLink id={r} /> </span>) : ""], ["backfills under way", one.backfills || ""],
+            ["running", one.running.length ? one.running.map((r) => <span key={r}><RunLink id={r} /> </span>) : ""], ["backfills under way", one.backfills || ""],
           ]} />
           <Month key={one.name} s={one} />
           <h2>Past decisions</h2>
           <Past s={one} />
           <h2>Input</h2><Value value={one.input} name="input" />
         </>
-      )) : !data.schedules?.length ? <Empty title="There are no schedules">An application declares them, or <code>stet schedule create</code> makes one.</Empty> : (
+      )) : !data.schedules.length ? <Empty title="There are no schedules">An application declares them, or <code>stet schedule create</code> makes one.</Empty> : (
         <Table label="Schedules" head={["Schedule", "Workflow", "Rule", "Next", "Running", "Started", ""]} numbers={[5]}>
           {data.schedules.map((s) => (
             <tr key={s.name}>
               <td><a class="id" href={link(["schedules", s.name])}>{s.name}</a>{s.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}{s.paused && s.reason && <span class="dim"> {s.reason}</span>}
                 {s.stalled && <span class="badge is-stalled"><Icon name="stalled" />stalled</span>}</td>
-              <td>{s.workflow}</td><td><code>{rule(s)}</code></td><td class="nowrap">{s.paused ? <span class="dim">none</span> : s.next?.[0] && <When time={s.next[0]} />}</td>
-              <td>{s.running?.slice(0, 3).map((r) => <span key={r}><RunLink id={r} /> </span>)}{(s.running?.length ?? 0) > 3 && <span class="dim">and {s.running!.length - 3} more</span>}</td>
+              <td>{s.workflow}</td><td><code>{rule(s)}</code></td><td class="nowrap">{s.paused ? <span class="dim">none</span> : <When time={s.next[0]} />}</td>
+              <td>{s.running.slice(0, 3).map((r) => <span key={r}><RunLink id={r} /> </span>)}{s.running.length > 3 && <span class="dim">and {s.running.length - 3} more</span>}</td>
               <td class="num">{s.started.toLocaleString("en")}</td>
               <td class="num nowrap">{may("operate") && <button class="button small" onClick={() => setAsk(pause(s))}>{s.paused ? "Resume…" : "Pause…"}</button>}</td>
             </tr>
@@ -147,7 +114,6 @@ function inZone(t: number, zone: string) {
   return { day: `${parts.year}-${parts.month}-${parts.day}`, clock: `${parts.hour}:${parts.minute}`, offset: parts.timeZoneName ?? "" };
 }
 
-const none: string[] = [];
 const mostInstants = 45_000; // of one request
 
 /** The instants of each day in a zone, of a list that is in order. */
@@ -170,11 +136,11 @@ function byDay(list: string[], zone: string): Map<string, string[]> {
 
 /** A month of next instants, in the schedule's zone; days on which the clocks change are marked, with what that means. */
 function Month({ s }: { s: Schedule }) {
-  const { data, error } = useLoad((stop) => get<Next>("schedules/" + segment(s.name) + "/next",
-    { n: mostInstants, until: new Date(now() + 36 * 86_400_000).toISOString() }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
+  const { data, error } = useLoad((stop) => get("schedules/{name}/next",
+    { name: s.name, n: mostInstants, until: new Date(now() + 36 * 86_400_000).toISOString() }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
   const viewer = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const zone = s.zone && valid(s.zone) ? s.zone : s.cron ? "UTC" : viewer;
-  const list = data?.instants ?? s.next ?? none;
+  const list = data?.instants ?? s.next;
   const days = useMemo(() => byDay(list, zone), [list, zone]);
   if (s.paused) return null;
   const begin = Date.parse(inZone(now(), zone).day + "T12:00:00Z");

@@ -1,58 +1,19 @@
 // Scripts: their versions, their sources, and where in one a run stands.
 
-import { get, may, segment } from "./api";
+import { get, may } from "./api";
 import { Empty, Loading, Table, Trouble, useLoad, When } from "./parts";
 import { link, toRun, toRuns } from "./route";
 import { bytes, plural } from "./time";
 import { useLive } from "./live";
 import { quoted } from "./query";
-import type { Run } from "./types";
-
-interface Version {
-  number: number;
-  hash: string;
-  size: number;
-  by?: string;
-  why?: string;
-  at: string;
-  left?: string;
-}
-
-interface Script {
-  name: string;
-  current: number;
-  by?: string;
-  why?: string;
-  at?: string;
-  versions?: Version[];
-}
-
-interface File {
-  name: string;
-  text: string;
-}
-
-interface Place {
-  file: string;
-  line: number;
-  location: string;
-}
-
-interface RunScriptData {
-  name: string;
-  version: number;
-  current: number;
-  files: File[];
-  stands: Place[];
-  unknown?: string;
-}
+import type { Run, ScriptFile, ScriptPlace } from "./types";
 
 /** The files of a version, with the lines marked that have begun what is under way. */
-function Source({ files, stands = [], run }: { files: File[]; stands?: Place[]; run?: string }) {
+function Source({ files, stands = [], run }: { files: ScriptFile[]; stands?: ScriptPlace[]; run?: string }) {
   return (
     <>
       {files.map((f) => {
-        const at = new Map<number, Place[]>();
+        const at = new Map<number, ScriptPlace[]>();
         for (const p of stands) if (p.file === f.name) at.set(p.line, [...(at.get(p.line) ?? []), p]);
         return (
           <section key={f.name} aria-label={"Source of " + f.name}>
@@ -82,7 +43,7 @@ function Source({ files, stands = [], run }: { files: File[]; stands?: Place[]; 
 /** The source that a run executes, and the lines at which it stands. */
 export function RunScript({ run, version }: { run: Run; version: number }) {
   const key = [run.id, run.status, version, JSON.stringify(run.waits_for ?? [])].join("\n");
-  const { data, error, load } = useLoad((stop) => get<RunScriptData>("runs/" + segment(run.id) + "/script", {}, stop), key);
+  const { data, error, load } = useLoad((stop) => get("runs/{id}/script", { id: run.id }, stop), key);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
   const files = data.files.map((f) => f.name);
@@ -105,7 +66,7 @@ export function Scripts({ name, version }: { name?: string | undefined; version:
 }
 
 function List() {
-  const { data, error, load } = useLoad((stop) => get<{ scripts: Script[] }>("scripts", {}, stop), "scripts");
+  const { data, error, load } = useLoad((stop) => get("scripts", {}, stop), "scripts");
   useLive({}, load, 5000);
   return (
     <div class="page">
@@ -127,8 +88,7 @@ function List() {
 }
 
 function One({ name, version }: { name: string; version: string }) {
-  const path = "scripts/" + segment(name);
-  const { data, error, load } = useLoad((stop) => get<Script>(path, {}, stop), name);
+  const { data, error, load } = useLoad((stop) => get("scripts/{name}", { name }, stop), name);
   useLive({}, load, 5000);
   const shown = Number(version) || data?.current || 0;
   return (
@@ -149,15 +109,15 @@ function One({ name, version }: { name: string; version: string }) {
               </tr>
             ))}
           </Table>
-          {shown > 0 && (may("values") ? <VersionSource key={shown} path={path} version={shown} /> : <p class="dim">Your role does not show sources.</p>)}
+          {shown > 0 && (may("values") ? <VersionSource key={shown} name={name} version={shown} /> : <p class="dim">Your role does not show sources.</p>)}
         </>
       )}
     </div>
   );
 }
 
-function VersionSource({ path, version }: { path: string; version: number }) {
-  const { data, error, load } = useLoad((stop) => get<{ files: File[] }>(path + "/source", { version }, stop), path + version);
+function VersionSource({ name, version }: { name: string; version: number }) {
+  const { data, error, load } = useLoad((stop) => get("scripts/{name}/source", { name, version }, stop), name + "\n" + version);
   return (
     <>
       <h2>Version {version}</h2>

@@ -7,7 +7,7 @@ import { Icon } from "./icons";
 import { busy, flatten, matching, scaleOf, treeOf, waits, type Node, type Scale } from "./model";
 import { rowKeys, stateColour } from "./parts";
 import { clock, plural, second, span } from "./time";
-import type { Entry, Run, Shape, Wait } from "./types";
+import type { Entry, Run, Shape, WaitInfo } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
 export function Timeline(p: {
@@ -154,7 +154,7 @@ export function Timeline(p: {
 }
 
 /** How an operation stands, in a word, where its bar alone would say it. */
-function wordOf(n: Node, permit: Wait | undefined): string {
+function wordOf(n: Node, permit: WaitInfo | undefined): string {
   const e = n.entry;
   if (e && permit) return "waits for a permit of queue " + permit.queue;
   if (!e) return [n.done && n.done + " done", n.failed && n.failed + " failed", n.open && n.open + " open"].filter(Boolean).join(", ");
@@ -164,7 +164,7 @@ function wordOf(n: Node, permit: Wait | undefined): string {
 }
 
 function Row(p: {
-  n: Node; i: number; focus: boolean; chosen: boolean; open: boolean; critical: boolean; permit: Wait | undefined; scale: Scale; view: [number, number];
+  n: Node; i: number; focus: boolean; chosen: boolean; open: boolean; critical: boolean; permit: WaitInfo | undefined; scale: Scale; view: [number, number];
   onOpen: () => void; onTurn: () => void; onFocus: () => void;
 }) {
   const { n } = p, e = n.entry;
@@ -190,7 +190,7 @@ function Row(p: {
   );
 }
 
-function Bars({ n, permit, scale, view }: { n: Node; permit: Wait | undefined; scale: Scale; view: [number, number] }) {
+function Bars({ n, permit, scale, view }: { n: Node; permit: WaitInfo | undefined; scale: Scale; view: [number, number] }) {
   const e = n.entry, out: preact.JSX.Element[] = [];
   const x = (t: number) => (scale.at(t) - view[0]) / (view[1] - view[0]) * 100;
   const bar = (from: number, to: number, kind: string, key: string, title?: string) => {

@@ -1,54 +1,25 @@
 import { useState } from "preact/hooks";
 import { Area, parses, Text } from "./actions";
-import { del, get, may, post, segment } from "./api";
+import { del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
 import { say, useLive } from "./live";
 import { Dialog, Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
 import { link } from "./route";
 import { bytes, plural, span } from "./time";
-
-interface TopicEvent {
-  id: string;
-  sent: string;
-  expires?: string;
-  received?: number;
-  in_flight?: boolean;
-  size: number;
-  value?: unknown;
-}
-
-interface Topic {
-  name: string;
-  mode: string;
-  expiry_ms?: number;
-  retention_ms?: number;
-  cap?: number;
-  cap_bytes?: number;
-  accepted: number;
-  received: number;
-  pending: number;
-  had?: number;
-  in_flight: number;
-  expired: number;
-  refused: number;
-  bytes: number;
-  waiting: number;
-  events?: TopicEvent[];
-  waits?: { run: string; location: string; since: string; until?: string }[];
-}
+import type { Event as TopicEvent, Topic } from "./types";
 
 export function Topics({ name }: { name?: string | undefined }) {
   return name === undefined ? <All /> : <One key={name} name={name} />;
 }
 
 function All() {
-  const { data, error, load } = useLoad((stop) => get<{ topics: Topic[] }>("topics", {}, stop), "topics");
+  const { data, error, load } = useLoad((stop) => get("topics", {}, stop), "topics");
   useLive({}, load, 5000);
   return (
     <div class="page">
       <h1>Topics</h1>
       {error !== undefined && <Trouble error={error} retry={load} />}
-      {!data ? error === undefined && <Loading /> : !data.topics?.length ? <Empty title="There are no topics">The first publication, or the first wait, makes one.</Empty> : (
+      {!data ? error === undefined && <Loading /> : !data.topics.length ? <Empty title="There are no topics">The first publication, or the first wait, makes one.</Empty> : (
         <Table label="Topics" head={["Topic", "Mode", "Kept", "Waiting runs", "Published", "Received", "Expired", "Refused"]} numbers={[2, 3, 4, 5, 6, 7]}>
           {data.topics.map((t) => (
             <tr key={t.name}><td><a class="id" href={link(["topics", t.name])}>{t.name}</a></td><td>{t.mode}</td>
@@ -63,8 +34,8 @@ function All() {
 }
 
 function One({ name }: { name: string }) {
-  const { data: t, error, load } = useLoad((stop) => get<Topic>("topics/" + segment(name), {}, stop), name);
-  const events = useLoad((stop) => get<{ events: TopicEvent[] }>("topics/" + segment(name) + "/events", {}, stop), name);
+  const { data: t, error, load } = useLoad((stop) => get("topics/{name}", { name }, stop), name);
+  const events = useLoad((stop) => get("topics/{name}/events", { name }, stop), name);
   const [ask, setAsk] = useState<Question | null>(null);
   const [publish, setPublish] = useState(false);
   const again = async () => { await Promise.all([load(), events.load()]); };
@@ -72,7 +43,7 @@ function One({ name }: { name: string }) {
   const remove = (e: TopicEvent): Question => ({
     title: "Remove event " + e.id, button: "Remove", danger: true,
     does: `No run gets it from now on, and it is gone from topic ${name}. ${e.in_flight ? "It is on its way to a run, which may still get it. " : ""}That cannot be taken back.`,
-    act: (reason) => del("topics/" + segment(name) + "/events/" + segment(e.id), { reason }),
+    act: (reason) => del("topics/{name}/events/{event}", { name, event: e.id }, { reason }),
   });
   const list = (events.data?.events ?? t?.events ?? []).slice(-100).reverse();
   return (
@@ -84,7 +55,7 @@ function One({ name }: { name: string }) {
       {!t ? error === undefined && <Loading /> : (
         <>
           <Facts of={[
-            ["mode", t.mode], ["kept events", t.pending + (t.cap ? " of " + t.cap : "")], ["kept bytes", t.bytes ? bytes(t.bytes) + (t.cap_bytes ? " of " + bytes(t.cap_bytes) : "") : ""], ["waiting runs", t.waiting], ["on their way", t.in_flight || ""],
+            ["mode", t.mode], ["kept events", t.pending + (t.cap ? " of " + t.cap : "")], ["kept bytes", t.bytes ? bytes(t.bytes) + (t.cap_bytes ? " of " + bytes(t.cap_bytes) : "") : ""], ["which all runs have had", t.had ? t.had + ", not counted by the limit" : ""], ["waiting runs", t.waiting], ["on their way", t.in_flight || ""],
             ["published", t.accepted], ["received", t.received], ["expired", t.expired || ""], ["refused", t.refused || ""],
             ["events expire after", t.expiry_ms ? span(t.expiry_ms) : ""], ["kept for", t.retention_ms ? span(t.retention_ms) : ""],
           ]} />
@@ -116,7 +87,7 @@ function Publish(p: { topic: string; of: Topic; onClose: () => void; onDone: () 
     e.preventDefault();
     setUnder(true);
     try {
-      await post("topics/" + segment(p.topic) + "/events", {
+      await post("topics/{name}/events", { name: p.topic }, {
         value: text.trim() ? JSON.parse(text) : null, headers: reason.trim() ? { reason: reason.trim() } : undefined,
         mode: p.of.mode, expiry_ms: p.of.expiry_ms || -1, retention_ms: p.of.retention_ms || -1, cap: p.of.cap || -1, cap_bytes: p.of.cap_bytes || -1,
       });
