@@ -15,7 +15,7 @@ type LiveEvents struct {
 // RunReset is an event: what is known of the entries and items of a run is void, because it was
 // taken back, has continued as new, or another one has its ID.
 type RunReset struct {
-	Run string `json:"run"` // its ID
+	RunID string `json:"run_id"`
 }
 
 // RunEntry is an event entry of a stream: an entry of a run that is new, or stands otherwise.

@@ -250,7 +250,7 @@ func TestWordsOfTheDocument(t *testing.T) {
 		}
 	}
 	for _, bad := range []struct{ event, data string }{
-		{"reset", `{}`}, {"reset", `{"run":1}`}, {"another", `{}`}, {"page", `{"query":"","runs":null}`},
+		{"reset", `{}`}, {"reset", `{"run_id":1}`}, {"another", `{}`}, {"page", `{"query":"","runs":null}`},
 	} {
 		if openapi.CheckEvent(document(), bad.event, []byte(bad.data)) == nil {
 			t.Errorf("the document takes %s %s", bad.event, bad.data)

@@ -365,7 +365,7 @@ func (f *Follower) reset(id string) error {
 	f.places[id] = p
 	prefix := "entry\x00" + id + "\x00"
 	maps.DeleteFunc(f.told, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
-	return f.Tell("reset", f.cursor(), api.RunReset{Run: id})
+	return f.Tell("reset", f.cursor(), api.RunReset{RunID: id})
 }
 
 // entries tells the entries of a run with a higher number than is known, in the order of

@@ -670,7 +670,7 @@ export interface RunItem {
 }
 
 export interface RunReset {
-  run: string;
+  run_id: string;
 }
 
 export interface RunScript {
