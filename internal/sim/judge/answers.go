@@ -8,7 +8,8 @@ import (
 	"github.com/stet-run/stet/internal/sim/plan"
 )
 
-// forks judges the runs that operators have forked: each ends as the program of its origin can.
+// forks judges the runs that operators have forked: each ends as the program of its origin can. It is cancelled if the
+// cancel of its origin stands before the place of the fork.
 func (o *oracle) forks() {
 	for _, a := range o.plan.Acts {
 		out := o.acts[a.No]
@@ -23,7 +24,9 @@ func (o *oracle) forks() {
 		r := o.plan.Runs[slices.IndexFunc(o.plan.Runs, func(r plan.Run) bool { return r.ID == a.Run })]
 		r.ID = out.Value
 		o.changed[r.ID] = true // its history is that of another run
-		o.ended(r, d)
+		if d.Status != "cancelled" || !o.acted(a.Run, plan.Cancel, plan.Terminate) {
+			o.ended(r, d)
+		}
 		o.count("fork " + d.Status)
 	}
 }

@@ -22,7 +22,7 @@ func mayFail(p plan.Program) bool {
 		case plan.Detach, plan.Await:
 		case plan.Try, plan.Saga:
 			// What fails inside does not fail the outside, unless it is the child of a scope around.
-			if op.Kind == plan.Try && failsScope(op.Subs[0]) {
+			if op.Kind == plan.Try && failsScope(op.Subs[0]) || timesOut(op.Subs[0]) {
 				return true
 			}
 		case plan.Go:
@@ -38,6 +38,14 @@ func mayFail(p plan.Program) bool {
 		}
 	}
 	return false
+}
+
+// timesOut says whether a step in a program may fail for good by its timeout, which is no failure that the code around
+// it expects.
+func timesOut(p plan.Program) bool {
+	return slices.ContainsFunc(p, func(op plan.Op) bool {
+		return op.Body != nil && op.Body.Final && op.Body.Hangs || slices.ContainsFunc(op.Subs, timesOut)
+	})
 }
 
 // failsScope says whether a child in a program may fail the scope that the program is in.

@@ -76,3 +76,15 @@ func TestALeaseThatIsHeardOfLate(t *testing.T) {
 		}
 	}
 }
+
+// TestAStepThatTimesOutForGood fails the run, also inside a saga: the code expects planned failures only (seed 614).
+func TestAStepThatTimesOutForGood(t *testing.T) {
+	for _, body := range []plan.Body{{Final: true, Hangs: true}, {Final: true}, {Hangs: true}} {
+		step := plan.Op{Kind: plan.Step, Name: "s", Body: &body}
+		branches := plan.Op{Kind: plan.Go, Name: "g", Subs: []plan.Program{{step}, {}}}
+		saga := plan.Op{Kind: plan.Saga, Name: "sa", Subs: []plan.Program{{branches}}}
+		if got, want := mayFail(plan.Program{saga}), body.Final && body.Hangs; got != want {
+			t.Errorf("%+v in a saga: expected %t, found %t", body, want, got)
+		}
+	}
+}
