@@ -65,7 +65,7 @@ var runaways = map[string]struct{ code, want string }{
 }
 
 // TestRunaways: each of a corpus of runaways ends in its way, and the process goes on with other
-// runs meanwhile, and takes no more memory than a few times the limit.
+// runs meanwhile, and takes no more memory than a second gives it.
 func TestRunaways(t *testing.T) {
 	lib, err := script.Open(script.Config{Tasks: tasks})
 	if err != nil {
@@ -141,7 +141,9 @@ func TestRunaways(t *testing.T) {
 		}
 	}
 	t.Logf("the heap had at most %d MiB", peak.Load()>>20)
-	if peak.Load() > 4<<30 {
+	// A text that doubles is ahead of the watch: while gigabytes are copied the collector stops all others. It ends by
+	// its second at the latest, and what it allocates then is twice what can be copied in one.
+	if peak.Load() > 12<<30 {
 		t.Errorf("the heap had %d MiB", peak.Load()>>20)
 	}
 }

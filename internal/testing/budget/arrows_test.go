@@ -68,7 +68,7 @@ var arrows = map[string][]string{
 	"internal/cluster":                  {"store"},
 	"internal/entity":                   {"internal/payload", "internal/verbs", "store"},
 	"internal/testing/soak":             {},
-	"internal/testing/clienttest":       {".", "api", "client", "server", "server/access", "store"},
+	"internal/testing/clienttest":       {".", "api", "client", "internal/testing/servers", "server", "server/access", "store"},
 	"internal/testing/servers":          {},
 	"internal/testing/servers/services": {"internal/testing/servers"},
 	"internal/runfile":                  {"internal/location", "store"},

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/client"
+	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
@@ -49,14 +51,14 @@ type site struct {
 func (s site) as(t *testing.T, role string) (*client.Client, *stet.Engine) {
 	t.Helper()
 	open, quiet := s.open(t), slog.New(slog.DiscardHandler)
-	newEngine := func(w ...stet.Definition) *stet.Engine {
-		e, err := stet.New(t.Context(), stet.Config{Store: open(), Workflows: w, Logger: quiet})
+	newEngine := func(db store.Store, w ...stet.Definition) *stet.Engine {
+		e, err := stet.New(t.Context(), stet.Config{Store: db, Workflows: w, Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
-	e := newEngine(order, parcel)
+	e := newEngine(open(), order, parcel)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -67,7 +69,12 @@ func (s site) as(t *testing.T, role string) (*client.Client, *stet.Engine) {
 	})
 	at := e
 	if s.apart {
-		at = newEngine()
+		db := open()
+		at = newEngine(db)
+		servers.Until(t, "the other process knows the workflows", func() bool {
+			d, err := db.Describe(t.Context())
+			return err == nil && slices.Contains(d.Workflows, order.Name()) && slices.Contains(d.Workflows, parcel.Name())
+		})
 	}
 	h, err := server.New(at, server.Options{
 		Access: []access.Authenticator{server.Tokens(at)}, Logger: quiet, Rate: stet.None,
