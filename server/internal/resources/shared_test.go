@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +13,11 @@ import (
 func TestAnswersAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s shared[int]
-		reads := 0
+		var reads atomic.Int64
 		read := func() (int, error) {
-			reads++
+			n := int(reads.Add(1))
 			time.Sleep(time.Second / 10)
-			return reads, nil
+			return n, nil
 		}
 		for range 50 {
 			go func() {
