@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -363,9 +362,7 @@ func TestSecretsOfHooksAreEncrypted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- e.Run(ctx) }()
+		stop := running(t, e)
 		hook := stet.Hook{Name: "h", Scheme: stet.HookHMAC, Secrets: []string{hookSecret}, Start: "order"}
 		if err := stet.HooksOf(e).Create(t.Context(), hook, stet.Act{}); err != nil {
 			t.Fatal(err)
@@ -373,10 +370,7 @@ func TestSecretsOfHooksAreEncrypted(t *testing.T) {
 		if h, err := stet.HooksOf(e).Get(t.Context(), "h"); err != nil || h.Secrets[0] != hookSecret {
 			t.Errorf("%+v, %v", h, err)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		stop()
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -114,6 +114,21 @@ func newWorld(t *testing.T, run bool, change ...func(*server.Options)) *world {
 	return newWorldOn(t, memory.New(), run, change...)
 }
 
+// running executes the runs of an engine until stop is called, or the test ends.
+func running(t *testing.T, e *stet.Engine) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
 // newWorldOn returns a world on a store, which it closes.
 func newWorldOn(t *testing.T, s store.Store, run bool, change ...func(*server.Options)) *world {
 	t.Helper()
@@ -128,19 +143,7 @@ func newWorldOn(t *testing.T, s store.Store, run bool, change ...func(*server.Op
 	}
 	w := &world{t: t, engine: e, store: s, stop: func() {}}
 	if run {
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- e.Run(ctx) }()
-		stopped := false
-		w.stop = func() {
-			if cancel(); !stopped {
-				stopped = true
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		t.Cleanup(w.stop)
+		w.stop = running(t, e)
 	}
 	o := server.Options{Access: []access.Authenticator{server.Func(byName)}, Logger: quiet(), Rate: stet.None}
 	for _, c := range change {

@@ -149,15 +149,7 @@ func newShop(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	running(t, e)
 	s := &shop{world: &world{t: t, engine: e, store: db}, env: map[string]string{"STET_SERVER": shopAddress}}
 	s.fill(imports)
 	return s

@@ -176,10 +176,7 @@ func TestOpenPromisesNeedTheirTokenAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- e.Run(ctx) }()
-		w := &world{t: t, engine: e, store: s, stop: func() {}}
+		w := &world{t: t, engine: e, store: s, stop: running(t, e)}
 		if w.handler, err = server.New(e, server.Options{Access: []access.Authenticator{server.Func(byName)},
 			Logger: quiet(), Rate: stet.None, OpenPromises: open}); err != nil {
 			t.Fatal(err)
@@ -203,9 +200,6 @@ func TestOpenPromisesNeedTheirTokenAlone(t *testing.T) {
 			}
 			w.refused("", "POST", "promises/reject", api.Reject{Token: body.Token}, "already_resolved")
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		w.stop()
 	}
 }

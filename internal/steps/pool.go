@@ -40,7 +40,7 @@ type kind struct {
 // Pool executes tasks. It has so many places; the tasks that find none wait in the order in
 // which they came. A task has its place while it is executed, and longer if it is kept: a
 // step, until its outcome is durable. A goroutine that has executed a task takes the next one
-// that waits. It is safe for concurrent use.
+// that waits; some that find none stay for later ones, until Stop. It is safe for concurrent use.
 type Pool struct {
 	max int
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -374,5 +375,37 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("found %q last; want the end of 4: no place is kept after Close", last)
 		}
 		places.Release([]steps.Task{tasks[1]}) // again: does nothing
+	})
+}
+
+// TestPoolUsesItsGoroutinesAgain: of many that have worked some wait for more, and work again; none is left when the
+// pool has stopped.
+func TestPoolUsesItsGoroutinesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many, kept = 300, 128
+		var j journal
+		pool := steps.NewPool(many)
+		goroutines := func() int {
+			stacks := make([]byte, 4<<20)
+			return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "steps.(*Pool).await(")
+		}
+		round := func(n int) {
+			for i := range n {
+				pool.Start(j.task(fmt.Sprint(i)))
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+		}
+		for _, n := range []int{many, kept, 1, many} {
+			round(n)
+			if more := goroutines(); more != kept {
+				t.Errorf("after %d tasks %d goroutines wait for more, expected %d", n, more, kept)
+			}
+		}
+		<-pool.Stop()
+		synctest.Wait()
+		if more := goroutines(); more != 0 {
+			t.Errorf("%d goroutines are left", more)
+		}
 	})
 }

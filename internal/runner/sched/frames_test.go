@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"runtime"
 	"testing"
 )
 
@@ -19,9 +20,10 @@ func deep(frames int, fn func()) int {
 // panic are, on a stack that has grown, after a recovery, and beside another goroutine that
 // panics; and no other one is.
 func TestCalledFrom(t *testing.T) {
+	exact := runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" // others say that it may be
 	expect := func(t *testing.T, want bool) {
 		t.Helper()
-		if got := calledFrom(inPanic); got != want && (want || panickedAt() != "") {
+		if got := calledFrom(inPanic); got != want && (want || exact) {
 			t.Errorf("expected %t, found %t", want, got)
 		}
 		if got := panickedAt() != ""; got != want {

@@ -88,3 +88,19 @@ func TestAStepThatTimesOutForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestAForkOfACancelledRun may be cancelled, too (seed 377). That of another run may not.
+func TestAForkOfACancelledRun(t *testing.T) {
+	for _, first := range []string{plan.Cancel, plan.Terminate, plan.Pause} {
+		p := plan.Plan{Runs: []plan.Run{{ID: "r"}}}
+		p.Acts = []plan.Act{{No: 0, Kind: first, Run: "r"}, {No: 1, Kind: plan.Fork, Run: "r"}}
+		o := newOracle(p, func() time.Duration { return 0 })
+		o.acts[0] = &plan.Note{Kind: plan.Done}
+		o.acts[1] = &plan.Note{Kind: plan.Done, Value: "r-fork-1"}
+		o.dumps["r-fork-1"] = &plan.Dump{ID: "r-fork-1", Status: "cancelled"}
+		o.forks()
+		if said := len(o.violations) > 0; said != (first == plan.Pause) {
+			t.Errorf("after %s: %q", first, o.violations)
+		}
+	}
+}
