@@ -35,13 +35,16 @@ var rare = []string{
 	// What is sent.
 	"event kept by its topic",
 	"act publish done", "act send done", "act update done", "dead letter", "message consumed without an entry of its own",
+	"promise assigned by another run", "received from code: event", "received from code: receive",
+	"received from code: update", "received in the order of code", "request of code answered",
 	// Queues and schedules.
 	"instants a later instant took its place", "instants a run of the schedule had not ended",
 	"instants it came too late for the catch-up window", "instants the schedule was paused", "queue is full",
 	"queue of runs is full", "rate is used up", "run of a schedule", "schedule was paused",
 	"instant of a zone whose clocks are changed", "started again after its deletion",
 	// Scenes that were played to their point.
-	"scene of claims lost", "scene of commits lost", "scene of ended parent", "scene of event for one", "scene of full rate",
+	"scene of claims lost", "scene of code to code", "scene of commits lost", "scene of ended parent",
+	"scene of event for one", "scene of full rate",
 	"scene of letter again", "scene of quiet sleeps",
 	"scene of letters at once", "scene of wait in vain",
 }

@@ -63,7 +63,7 @@ func (in *interpreter) run(ctx stet.Context, input plan.Input) ([]string, error)
 			return nil, err
 		}
 	}
-	return input.Lines, nil
+	return input.Lines, resolve(ctx, input.Hands)
 }
 
 // execution carries out the program of one run. Its branches take turns.
@@ -218,6 +218,10 @@ func (e *execution) op(ctx stet.Context, op plan.Op, prefix string) ([]string, e
 			return one("refused", nil)
 		}
 		return one("sent", err)
+	case plan.Ask:
+		return one(e.ask(ctx, op, name))
+	case plan.Hand:
+		return orTimeout(e.hand(ctx, op, name))
 	case plan.Publish:
 		_, err := stet.Publish(ctx, topic(op.To), "from "+e.runID+" "+name)
 		return one("published", err)

@@ -19,7 +19,7 @@ func mayFail(p plan.Program) bool {
 			if op.Body.Final {
 				return true
 			}
-		case plan.Detach, plan.Await:
+		case plan.Detach, plan.Await, plan.Hand:
 		case plan.Try, plan.Saga:
 			// What fails inside does not fail the outside, unless it is the child of a scope around.
 			if op.Kind == plan.Try && failsScope(op.Subs[0]) || timesOut(op.Subs[0]) {
@@ -52,7 +52,7 @@ func timesOut(p plan.Program) bool {
 func failsScope(p plan.Program) bool {
 	for _, op := range p {
 		switch op.Kind {
-		case plan.Saga, plan.Detach, plan.Call:
+		case plan.Saga, plan.Detach, plan.Call, plan.Hand:
 		case plan.Go:
 			if op.Fails && mayFail(op.Subs[0]) || failsScope(op.Subs[1]) {
 				return true
@@ -216,6 +216,17 @@ func (x *expected) op(op plan.Op, prefix string) {
 		if v, ok := x.take(name); ok && v != plan.TimedOut && v != "resolved "+name {
 			x.wrong = fmt.Sprintf("%s is %q", name, v)
 		}
+	case plan.Ask:
+		x.answered(op, name)
+	case plan.Hand:
+		if x.is(name) && x.lines[0] != plan.Line(name, plan.TimedOut) {
+			x.count("promise assigned by another run")
+		}
+		if op.Fails {
+			x.oneOf(name, "rejected", plan.TimedOut)
+		} else {
+			x.oneOf(name, "resolved "+name, plan.TimedOut)
+		}
 	case plan.Send:
 		x.oneOf(name, "sent", "refused")
 	case plan.Publish:
@@ -281,7 +292,13 @@ func (x *expected) received(op plan.Op, name string) {
 	if !ok || v == plan.TimedOut {
 		return
 	}
-	if strings.HasPrefix(v, "from ") || v == "first of "+x.run {
+	if v == "first of "+x.run {
+		return
+	}
+	if strings.HasPrefix(v, "from ") {
+		if wrong := x.fromCode(x.run, op, v); wrong != "" {
+			x.wrong = fmt.Sprintf("%s has got %q, %s", name, v, wrong)
+		}
 		return
 	}
 	no, err := strconv.Atoi(strings.TrimPrefix(v, "act "))

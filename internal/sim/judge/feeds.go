@@ -13,7 +13,7 @@ func operations(p plan.Program, into map[string]plan.Op) (beside bool) {
 	for _, op := range p {
 		into[op.Name] = op
 		switch op.Kind {
-		case plan.Call, plan.Detach:
+		case plan.Call, plan.Detach, plan.Hand:
 			continue // another run
 		case plan.Go:
 			beside = operations(op.Subs[1], into) || beside

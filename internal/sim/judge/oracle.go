@@ -451,7 +451,10 @@ func (o *oracle) messages() {
 		for _, line := range d.Lines {
 			// Lines with a colon are those of children, whose results are in this one.
 			op, value, _ := strings.Cut(line, "=")
-			if (strings.HasPrefix(value, "act ") || strings.HasPrefix(value, "first of ")) && !strings.Contains(op, ":") {
+			if strings.Contains(op, ":") {
+				continue
+			}
+			if strings.HasPrefix(value, "act ") || strings.HasPrefix(value, "first of ") || o.steady(value) {
 				received[value]++
 			}
 		}
@@ -534,6 +537,7 @@ func (o *oracle) order(r plan.Run, d *plan.Dump) {
 	}
 	got := slices.Clone(d.Entries)
 	slices.SortFunc(got, func(a, b plan.Entry) int { return int(a.Order - b.Order) })
+	o.orderOfCode(r, got)
 	last := map[mailbox]int{}
 	for _, e := range got {
 		for i, a := range o.plan.Acts {

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stet-run/stet/internal/sim/plan"
@@ -39,6 +40,12 @@ func (o *oracle) scene() {
 		reached = reached && got == 1
 	case plan.WaitInVain:
 		reached = reached && got == 1 && timedOut == 1
+	case plan.CodeToCode:
+		// The second one, which sends, has succeeded.
+		if reached && timedOut > 0 && !slices.ContainsFunc(o.plan.Cast, func(id string) bool { return o.changed[id] }) {
+			o.violated("16: code has sent a message or a value to another run, which has waited for it in vain during %s",
+				plan.VeryLong)
+		}
 	case plan.ClaimsLost:
 		reached = reached && o.reached["adoption after a lost answer"] > 0
 	case plan.CommitsLost:

@@ -18,7 +18,7 @@ var Features = []string{
 	Map, Settle, Select, "twice", "limited", "undone children",
 	Go, Await, Delete, Edit, "schedules", "sealed", "swept", "keyed rates", "costs", "run queues", "first messages",
 	"together", "fails scope", "waits limited", "poison", "families", "steady drift", "scenes", Task, "replaces",
-	Refuse, "joins", "letters",
+	Refuse, "joins", "letters", Ask, Hand,
 }
 
 // generator makes a plan. Small seeds and large ones are alike.
@@ -30,6 +30,7 @@ type generator struct {
 	name  int // of the last operation
 	loops int // around the present place
 	left  int // operations that the run may still get
+	runs  int // that clients start
 
 	unlimited bool // steps get no permits, take no time and end no process
 }
@@ -53,7 +54,8 @@ func Generate(seed uint64) Plan {
 	if g.on["queues"] {
 		g.queues()
 	}
-	for i := range 1 + g.IntN(g.most(11)) {
+	g.runs = 1 + g.IntN(g.most(11))
+	for i := range g.runs {
 		g.run(i)
 	}
 	g.together()
@@ -418,9 +420,9 @@ func (g *generator) op(depth int, root bool) (op Op) {
 		}
 		return g.step()
 	}
-	kinds := g.enabled(Sleep, Receive, Promise, Event, Send, Publish, Update, Value, Stream, Version, Await)
+	kinds := g.enabled(Sleep, Receive, Promise, Event, Send, Publish, Update, Value, Stream, Version, Await, Ask)
 	if depth < 3 {
-		kinds = append(kinds, g.enabled(All, Join, Any, Race, Loop, Call, Detach, Saga, Try, Map, Settle, Select, Go)...)
+		kinds = append(kinds, g.enabled(All, Join, Any, Race, Loop, Call, Detach, Saga, Try, Map, Settle, Select, Go, Hand)...)
 		if g.on["families"] { // runs that start others, which an operator ends in the middle
 			kinds = append(kinds, Go, Call, Call, Detach)
 		}
@@ -464,11 +466,17 @@ func (g *generator) op(depth int, root bool) (op Op) {
 	case Publish:
 		op.To = pick(g, "all", "once")
 	case Send:
-		op.To, op.Key = fmt.Sprintf("r%d", g.IntN(12)), fmt.Sprintf("%s-%d", Receive, g.IntN(2))
+		op.To, op.Key = g.another(), fmt.Sprintf("%s-%d", Receive, g.IntN(2))
 	case Value, Stream:
 		op.To = fmt.Sprintf("%s-%d", op.Kind, g.IntN(2))
 	case Await:
 		op.To, op.Wait = fmt.Sprintf("r%d", (len(g.Runs)+1+g.IntN(11))%12), g.some(Patience/4)
+	case Ask:
+		op.To, op.Key = g.another(), fmt.Sprintf("%s-%d", Update, g.IntN(2))
+		op.Wait = g.some(Patience / 8)
+	case Hand:
+		op.Fails, op.Count, op.Wait = g.chance(0.3), g.IntN(2), g.some(Patience/2)
+		inside(1)
 	case Go:
 		op.Fails, op.Leave = g.on["fails scope"] && g.chance(0.5), g.chance(0.3)
 		op.Count = g.IntN(2)
@@ -497,6 +505,9 @@ func (g *generator) op(depth int, root bool) (op Op) {
 	}
 	return op
 }
+
+// another returns the ID of a run, which now and then there is not.
+func (g *generator) another() string { return fmt.Sprintf("r%d", g.IntN(g.runs+1)) }
 
 func (g *generator) acts() {
 	add := func(n int, make func(a *Act)) {

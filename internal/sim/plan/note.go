@@ -113,7 +113,12 @@ type Input struct {
 	Prefix  string   `json:"f,omitempty"`
 	Lines   []string `json:"l,omitempty"` // of the former incarnations
 	From    int      `json:"from,omitempty"`
+	// Hands are promises that the run resolves at its end.
+	Hands []Hands `json:"hands,omitempty"`
 }
+
+// Hands is a promise that another run than its own resolves with Value, or rejects if that is empty.
+type Hands struct{ Token, Value string }
 
 // Patience is how long a program waits for what may never come.
 const Patience = 20 * time.Second

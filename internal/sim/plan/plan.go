@@ -115,7 +115,7 @@ type Op struct {
 	Subs  []Program     `json:"s,omitempty"` // branches, or the one inside
 	Cost  int           `json:"o,omitempty"` // of the permit; 0: 1
 	Spent int           `json:"x,omitempty"` // in place of the cost; 0: the cost
-	Fails bool          `json:"f,omitempty"` // the failure of the child fails the scope
+	Fails bool          `json:"f,omitempty"` // the failure of the child fails the scope; it rejects the promise
 	Leave bool          `json:"l,omitempty"` // the child goes on when its scope is over
 }
 
@@ -162,6 +162,8 @@ const (
 	Go       = "go"      // a child, what is done beside it, and its end unless Count is 0
 	Await    = "await"   // the end of another run
 	Task     = "task"    // a step whose body a worker executes
+	Ask      = "ask"     // an update that code sends to another run, and its answer
+	Hand     = "hand"    // a promise, and a child that resolves it
 )
 
 // Act is what a client or an operator does.

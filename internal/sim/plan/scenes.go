@@ -17,6 +17,7 @@ var scenes = []struct {
 	{EventForOne, (*generator).eventForOne}, {WaitInVain, (*generator).waitInVain},
 	{FullRate, (*generator).fullRate}, {CommitsLost, (*generator).commitsLost}, {ClaimsLost, (*generator).claimsLost},
 	{LetterAgain, (*generator).letterAgain}, {QuietSleeps, (*generator).quietSleeps},
+	{CodeToCode, (*generator).codeToCode},
 }
 
 // Names of scenes.
@@ -30,6 +31,7 @@ const (
 	ClaimsLost    = "claims lost"
 	LetterAgain   = "letter again"
 	QuietSleeps   = "quiet sleeps"
+	CodeToCode    = "code to code"
 )
 
 // scene adds one of them to most worlds of that feature.
@@ -183,4 +185,24 @@ func (g *generator) quietSleeps(time.Duration) {
 		p = append(p, g.waits(Sleep, "", time.Second+g.upTo(3*time.Second)))
 	}
 	g.enters(0, p)
+}
+
+// codeToCode: a run sends messages to another one and hands a promise to a child; then it asks the other one for
+// something. Both wait for longer than anything that goes wrong.
+func (g *generator) codeToCode(at time.Duration) {
+	box, n := Receive+"-scene", 2+g.IntN(3)
+	receiver := Program{g.waits(Sleep, "", g.upTo(2*time.Second))}
+	for range n {
+		receiver = append(receiver, g.waits(Receive, box, VeryLong))
+	}
+	to := g.enters(at, append(receiver, g.waits(Update, Update+"-scene", VeryLong)))
+	sender := Program{g.waits(Sleep, "", g.upTo(2*time.Second))}
+	for range n {
+		send := g.waits(Send, to, 0)
+		send.Key = box
+		sender = append(sender, send)
+	}
+	hand, ask := g.waits(Hand, "", VeryLong), g.waits(Ask, to, Patience)
+	hand.Subs, ask.Key = []Program{{g.waits(Sleep, "", g.upTo(time.Second))}}, Update+"-scene"
+	g.enters(at, append(sender, hand, ask))
 }

@@ -395,4 +395,17 @@ var table = []defect{
 			"\t\tw.Send(o.Command(q.name, ticket, a.RunID, a.Loc))\n\t}",
 		why: "the end of a task is not sent to its run",
 	},
+	// What code sends to other runs.
+	{
+		name: "resolved-elsewhere", file: "resolvefrom.go", breaks: "16",
+		text:    "it.ID, it.Generation = p.itemID(), p.generation",
+		becomes: "it.ID, it.Generation = p.itemID(), p.generation+map[bool]int{true: 1}[planted]",
+		why:     "what code resolves is the promise of a history that is not there",
+	},
+	{
+		name: "anonymous-request", file: "update.go", breaks: "17",
+		text:    "Origin: requestOrigin(string(u), data), Value: data,",
+		becomes: "Origin: map[bool]string{false: requestOrigin(string(u), data)}[planted], Value: data,",
+		why:     "a request that code has sent is not known again by its key",
+	},
 }
