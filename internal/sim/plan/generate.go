@@ -422,7 +422,9 @@ func (g *generator) op(depth int, root bool) (op Op) {
 	}
 	kinds := g.enabled(Sleep, Receive, Promise, Event, Send, Publish, Update, Value, Stream, Version, Await, Ask)
 	if depth < 3 {
-		kinds = append(kinds, g.enabled(All, Join, Any, Race, Loop, Call, Detach, Saga, Try, Map, Settle, Select, Go, Hand)...)
+		kinds = append(kinds, g.enabled(
+			All, Join, Any, Race, Loop, Call, Detach, Saga, Try, Map, Settle, Select, Go, Hand,
+		)...)
 		if g.on["families"] { // runs that start others, which an operator ends in the middle
 			kinds = append(kinds, Go, Call, Call, Detach)
 		}
