@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,7 +217,8 @@ func serve(t *testing.T, cfg stet.Config, o server.Options) *site {
 	t.Helper()
 	s := memory.New()
 	ctx, cancel := context.WithCancel(context.Background())
-	cfg.Store, cfg.Logger, cfg.Node, cfg.Build = s, slog.New(slog.DiscardHandler), "node-1", "1120.3"
+	cfg.Store, cfg.Logger = s, slog.New(slog.DiscardHandler)
+	cfg.Node, cfg.Build = cmp.Or(cfg.Node, "node-1"), cmp.Or(cfg.Build, "1120.3")
 	e, err := stet.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import { RunPage } from "./run";
 import { RunsPage } from "./runs";
 import { Scripts } from "./scripts";
 import { Schedules } from "./schedules";
+import { visible } from "./texts";
 import { Topics } from "./topics";
 
 const pages: [string, string][] = [
@@ -53,7 +54,7 @@ function Shell() {
           <Live />
           <button class="button quiet square" onClick={turnTheme} aria-label={"Colours: " + (theme.value || "as the system") + ". Change"}
             title={"Colours: " + (theme.value || "as the system")}><Icon name="theme" /></button>
-          {who && <span title={"role " + who.role}>{who.name}</span>}
+          {who && <span class="name" title={who.name + ", role " + who.role}>{who.name}</span>}
           {who && <button class="button quiet small" onClick={() => void signOut()}>Sign out</button>}
         </div>
       </header>
@@ -83,7 +84,7 @@ function Page() {
   const { path, query } = route.value;
   const [page, id, tab] = path;
   useEffect(() => {
-    document.title = [id, pages.find(([p]) => p === page)?.[1], "stet"].filter(Boolean).join(" · ");
+    document.title = [id && visible(id), pages.find(([p]) => p === page)?.[1], "stet"].filter(Boolean).join(" · ");
   }, [page, id]);
   switch (page) {
     case "runs":
