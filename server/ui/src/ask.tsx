@@ -16,7 +16,7 @@ export interface Question {
   act: (reason: string, values: Record<string, string>) => Promise<unknown>;
 }
 
-export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; onDone: () => void }) {
+export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; onDone: () => unknown }) {
   const [reason, setReason] = useState("");
   const [values, setValues] = useState<Record<string, string>>(Object.fromEntries(q.fields?.map((f) => [f.name, f.value ?? ""]) ?? []));
   const [typed, setTyped] = useState("");
@@ -28,7 +28,7 @@ export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; 
     try {
       await q.act(reason.trim(), values);
       say(q.title + ": done");
-      onDone();
+      await onDone(); // so that the page is new when the focus returns to it
       onClose();
     } catch (problem) {
       setError(problem);

@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import { get } from "./api";
 import { Text } from "./actions";
-import { Empty, Loading, Table, Trouble, useLoad, useMore, When } from "./parts";
+import { Empty, Loading, Older, Table, Trouble, useLoad, useMore, When } from "./parts";
+import { plural } from "./time";
 import type { Audit, Audits } from "./types";
 
 export function AuditList({ acts, none }: { acts: Audit[]; none: string }) {
@@ -34,14 +35,16 @@ export function AuditPage() {
     const page = await get("audit", { who, verb, about, limit: 200, cursor: next });
     setOlder({ key, audit: [...(further?.audit ?? []), ...page.audit], ...(page.next ? { next: page.next } : {}) });
   });
+  const acts = [...(data?.audit ?? []), ...(further?.audit ?? [])];
   return (
     <div class="page">
       <h1>Audit</h1>
       <p class="dim">What was done to queues, schedules, topics, letters, nodes and tokens, and by whom. A run's own is on its page.</p>
       <div class="form line"><Text label="Who" value={who} set={setWho} /><Text label="Act" value={verb} set={setVerb} /><Text label="About (its beginning: queue mail)" value={about} set={setAbout} /></div>
       {error !== undefined ? <Trouble error={error} retry={load} /> : !data ? <Loading /> : <>
-        <AuditList acts={[...(data.audit), ...(further?.audit ?? [])]} none="Nothing matches" />
-        {next && <div class="foot"><span /><button class="button" disabled={more.under} onClick={more.more}>{more.under ? "Reading…" : "Show older"}</button></div>}
+        <AuditList acts={acts} none="Nothing matches" />
+        {acts.length > 0 && <div class="foot"><span class="dim">{plural(acts.length, "act")} shown</span>
+          {next && <Older {...more} />}</div>}
         {more.error !== null && <Trouble error={more.error} />}
       </>}
     </div>

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
 import { useLive } from "./live";
-import { Badge, Empty, FailureView, Loading, RunLink, Trouble, useLoad, useMore, Value, When } from "./parts";
+import { Badge, Empty, FailureView, Loading, Older, RunLink, Trouble, useLoad, useMore, Value, When } from "./parts";
 import { plural } from "./time";
 import type { Letter, Letters as Page } from "./types";
 
@@ -41,7 +41,10 @@ export function Letters() {
     <div class="page">
       <h1>Dead letters</h1>
       <p class="dim">Messages, events and other items whose run has ended without taking them, or has refused them.</p>
-      {may("operate") && list.length > 0 && <div class="buttons"><button class="button" disabled={!chosen.size} onClick={() => setAsk(replay([...chosen]))}>Replay selected{chosen.size > 0 && ` (${chosen.size})`}…</button>
+      {may("operate") && list.length > 0 && <div class="buttons">
+        <button class="button" aria-disabled={!chosen.size} title={chosen.size ? "" : "no letter is selected"}
+          onClick={() => { if (chosen.size) setAsk(replay([...chosen])); }}>
+          Replay selected{chosen.size > 0 && ` (${chosen.size})`}…</button>
         <button class="button quiet" onClick={() => setChosen(chosen.size === list.length ? new Set() : new Set(list.map((l) => l.number)))}>{chosen.size === list.length ? "Clear" : "Select all shown"}</button></div>}
       {error !== undefined && <Trouble error={error} retry={load} />}
       {!data ? error === undefined && <Loading /> : !list.length ? <Empty title="There are no dead letters">All that was sent was taken.</Empty> : (
@@ -59,9 +62,9 @@ export function Letters() {
         ))}</ul>
       )}
       {list.length > 0 && <div class="foot"><span class="dim">{plural(list.length, "letter")} shown</span>
-        {next && <button class="button" disabled={more.under} onClick={more.more}>{more.under ? "Reading…" : "Show older"}</button>}</div>}
+        {next && <Older {...more} />}</div>}
       {more.error !== null && <Trouble error={more.error} />}
-      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={() => { setChosen(new Set()); setOlder(null); void load(); }} />}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={() => { setChosen(new Set()); setOlder(null); return load(); }} />}
     </div>
   );
 }

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./api";
+import { chainOf, refocus } from "./focus";
 import { Icon } from "./icons";
 import { say } from "./live";
 import { toRun } from "./route";
@@ -106,13 +107,18 @@ export function useMore(read: () => Promise<unknown>) {
   return { error, under, more };
 }
 
+/** The button that reads one page more. It stays where it is while it reads, and so does the focus. */
+export function Older({ under, more }: { under: boolean; more: () => void }) {
+  return <button class="button" aria-disabled={under} onClick={more}>{under ? "Reading…" : "Show older"}</button>;
+}
+
 /** A dialog over the page. Escape and Cancel close it. */
 export function Dialog(p: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    const opener = document.activeElement as HTMLElement | null;
+    const opener = chainOf(document.activeElement);
     ref.current?.showModal();
-    return () => opener?.focus?.();
+    return () => refocus(opener);
   }, []);
   return (
     <dialog ref={ref} class={p.wide ? "dialog wide" : "dialog"} aria-labelledby="dialog-title" onClose={p.onClose}>

@@ -6,7 +6,7 @@ import { Act, Bulk, verbs, type Verb } from "./actions";
 import { Start } from "./dialogs";
 import { Icon } from "./icons";
 import { say, useLive } from "./live";
-import { Badge, Empty, Loading, Menu, RunLink, Trouble, When, rowKeys } from "./parts";
+import { Badge, Empty, Loading, Menu, Older, RunLink, Trouble, When, rowKeys } from "./parts";
 import { quoted, terms, toggled, values, without } from "./query";
 import { go, link, toRun } from "./route";
 import { moment, plural, took } from "./time";
@@ -185,7 +185,7 @@ export function RunsPage({ query, order }: { query: string; order: string }) {
           <List runs={runs} chosen={chosen} setChosen={setChosen} />
           <div class="foot">
             <span class="dim">{plural(runs.length, "run")} shown</span>
-            {pages?.next && <button class="button" disabled={more} onClick={older}>{more ? "Reading…" : "Show older"}</button>}
+            {pages?.next && <Older under={more} more={older} />}
           </div>
         </>
       )}
