@@ -215,9 +215,12 @@ func newSiteWith(t *testing.T, who access.Authenticator) *site {
 // serve runs an engine on a store of its own, and serves it.
 func serve(t *testing.T, cfg stet.Config, o server.Options) *site {
 	t.Helper()
-	s := memory.New()
+	if cfg.Store == nil {
+		cfg.Store = memory.New()
+	}
+	s := cfg.Store
 	ctx, cancel := context.WithCancel(context.Background())
-	cfg.Store, cfg.Logger = s, slog.New(slog.DiscardHandler)
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	cfg.Node, cfg.Build = cmp.Or(cfg.Node, "node-1"), cmp.Or(cfg.Build, "1120.3")
 	e, err := stet.New(ctx, cfg)
 	if err != nil {

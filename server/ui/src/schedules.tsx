@@ -161,9 +161,11 @@ function Month({ s }: { s: Schedule }) {
               return (
                 <td key={day} class={day < today ? "past" : day === today ? "today" : ""}>
                   <div class="day"><span>{Number(day.slice(8)) === 1 || day === week[0] ? dayOf(day) : Number(day.slice(8))}</span>
-                    {change !== 0 && <span class="badge is-stalled" title={change > 0 ? "an hour is skipped" : "an hour is repeated"}><Icon name="expiring" />{change > 0 ? "hour skipped" : "hour repeated"}</span>}</div>
-                  {at.slice(0, 4).map((n) => (
+                    {change && <span class="badge is-stalled" title={change.hint}><Icon name="expiring" />{change.text}</span>}</div>
+                  {at.slice(0, 4).map((n, i) => (
                     <div key={n} title={moment(n) + " for you"}>{inZone(Date.parse(n), zone).clock}
+                      {i > 0 && inZone(Date.parse(at[i - 1]!), zone).clock === inZone(Date.parse(n), zone).clock &&
+                        <span class="dim small"> again</span>}
                       {zone !== viewer && <span class="dim small"> {inZone(Date.parse(n), viewer).clock}</span>}</div>
                   ))}
                   {at.length > 4 && <div class="dim small">{at.length - 4} more</div>}
@@ -187,12 +189,22 @@ function valid(zone: string): boolean {
   }
 }
 
-/** Whether the clocks of a zone change on a day: 1 forward, -1 back. */
-function clockChange(day: string, zone: string): number {
+/** Which hour is skipped or repeated on a day, where the clocks of a zone change. */
+function clockChange(day: string, zone: string): { text: string; hint: string } | null {
   const minutes = (t: number) => {
     const m = /GMT([+-])(\d+):?(\d*)/.exec(inZone(t, zone).offset);
     return m ? (m[1] === "-" ? -1 : 1) * (Number(m[2]) * 60 + Number(m[3] || 0)) : 0;
   };
   const noon = Date.parse(day + "T12:00:00Z") - minutes(Date.parse(day + "T12:00:00Z")) * 60_000;
-  return Math.sign(minutes(noon + 11.9 * 3_600_000) - minutes(noon - 12 * 3_600_000));
+  let low = Math.round(noon / 60_000) - 720, high = Math.round(noon / 60_000) + 714; // minutes; it lies between them
+  const before = minutes(low * 60_000), by = minutes(high * 60_000) - before;
+  if (!by) return null;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (minutes(middle * 60_000) === before) low = middle;
+    else high = middle;
+  }
+  const at = (t: number) => new Date(t * 60_000).toISOString().slice(11, 16); // what a clock shows
+  const from = high + before + Math.min(by, 0), span = at(from) + "–" + at(from + Math.abs(by));
+  return { text: span + (by > 0 ? " skipped" : " repeated"), hint: `the clocks go from ${at(high + before)} to ${at(high + before + by)}` };
 }
