@@ -227,7 +227,7 @@ func TestResetOfAnOverride(t *testing.T) {
 	tb.says(".facts", "a sale")
 	tb.says(".facts", "2 at once, 1 per key") // what is declared stands beside it
 	tb.press(".page", "Reset limits")
-	tb.untilTrue(`document.querySelector("dialog[open]").textContent.includes("2 at once, 1 per key, in place of 7 at once")`)
+	tb.says("dialog[open]", "2 at once, 1 per key, in place of 7 at once")
 	tb.confirm("Reset", "Reason", "it is over")
 	tb.closed()
 	tb.untilTrue(`!document.querySelector(".facts").textContent.includes("overridden") &&

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
@@ -120,6 +121,35 @@ func TestLinksToLogs(t *testing.T) {
 		}
 		tb.clean()
 	}
+}
+
+// TestNodesLiveByEvents: a node that comes, and one that is heard of no more, stand on the page of
+// the nodes, which has asked for them once.
+func TestNodesLiveByEvents(t *testing.T) {
+	b := browser(t)
+	s := newSite(t, admin)
+	tb := open(t, b, s.url+"#/nodes", "td")
+	tb.untilTrue(`document.querySelector("header .live").textContent === "live"`)
+	other := store.Node{
+		ID: "node-2", Boot: "b-2", Build: "1121.0", Host: "elsewhere", PID: 4, TTL: store.Delay(2 * time.Second / time.Microsecond),
+	}
+	must[store.Time](t)(s.engine.Store().Register(t.Context(), other))
+	tb.untilTrue(`[...document.querySelectorAll("tbody tr")].some((r) =>
+		r.textContent.includes("node-2") && r.textContent.includes("standing by") && r.textContent.includes("lately"))`)
+	tb.untilTrue(`[...document.querySelectorAll("tbody tr")].some((r) =>
+		r.textContent.includes("node-2") && r.textContent.includes("silent") &&
+		/^[2-9] s ago/.test(r.cells[7].textContent))`)
+	tb.untilTrue(`[...document.querySelectorAll("tbody tr")].some((r) =>
+		r.textContent.includes("node-1") && r.textContent.includes("working"))`)
+	if n := tb.asked("/nodes"); n != 1 {
+		t.Errorf("the page has asked for the nodes %d times", n)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		tb.scheme(scheme)
+		tb.picture("nodes-silent-" + scheme)
+		tb.accessible("a silent node, " + scheme)
+	}
+	tb.clean()
 }
 
 // TestPagesLiveByEvents: what comes into the inbox, what a value becomes and what is appended to

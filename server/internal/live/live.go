@@ -215,7 +215,9 @@ func (f *Follower) Round(ctx context.Context) error {
 		nodes := view.ShowNodes(f.view, info)
 		nodes.Now = time.Time{}
 		for i := range nodes.Nodes {
-			nodes.Nodes[i].Seen = time.Time{} // it changes each time
+			if nodes.Nodes[i].State != "silent" { // it changes each time
+				nodes.Nodes[i].Seen = time.Time{}
+			}
 		}
 		if _, err := f.tell("nodes", "", nodes); err != nil {
 			return err

@@ -15,6 +15,7 @@ export interface Subject {
   run?: string;
   stream?: string[]; // as ID/NAME
   runs?: string[]; // filters
+  nodes?: boolean;
 }
 
 /** An event, with its data. */
@@ -23,7 +24,7 @@ export type Told = { [E in keyof LiveEvents]: { event: E; data: LiveEvents[E] } 
 /** What a page does with an event itself; true: nothing is to be read again. */
 export type Hear = (told: Told) => boolean;
 
-const heardOf: (keyof LiveEvents)[] = ["run", "entry", "inbox", "value", "item", "page", "reset"];
+const heardOf: (keyof LiveEvents)[] = ["run", "entry", "inbox", "value", "item", "page", "nodes", "reset"];
 
 /**
  * Calls refresh when something about the subject may have changed: at most once per second, never while the tab is
@@ -62,12 +63,13 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
       if (!timer && !stopped) timer = window.setTimeout(turn, Math.max(ms, last + 1000 - Date.now()));
     };
     const open = () => {
-      if (noEvents || !has("events") || (subject.run === undefined && !subject.runs?.length)) {
+      if (noEvents || !has("events") || (subject.run === undefined && !subject.runs?.length && !subject.nodes)) {
         liveness.value = "polling";
         plan(interval);
         return;
       }
-      source = new EventSource(address("events", { run: subject.run === undefined ? [] : [subject.run], stream: subject.stream, runs: subject.runs }));
+      const run = subject.run === undefined ? [] : [subject.run];
+      source = new EventSource(address("events", { ...subject, run }));
       let heard = false;
       const event = (e: MessageEvent<string>) => {
         heard = true;

@@ -4,17 +4,28 @@ import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
 import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, When } from "./parts";
-import { plural, took } from "./time";
-import type { Node } from "./types";
+import { plural, second, took } from "./time";
+import type { Node, Nodes as Told } from "./types";
 
 export function Nodes() {
   const [ask, setAsk] = useState<Question | null>(null);
-  const { data, error, load } = useLoad((stop) => get("nodes", {}, stop), "nodes");
-  useLive({}, load, 5000);
+  const { data: read, error, load } = useLoad((stop) => get("nodes", {}, stop), "nodes");
+  const [told, setTold] = useState<Told | null>(null); // is newer than what was read
   const health = useLoad(async (stop) => {
     const answer = await fetch(address("health/ready", {}), { signal: stop });
     return { ok: answer.ok, status: answer.status };
   }, "health");
+  useLive({ nodes: true }, async () => {
+    await Promise.all([load(), health.load()]);
+    setTold(null);
+  }, 5000, ({ event, data }) => {
+    if (event !== "nodes") return false;
+    setTold(data);
+    void health.load();
+    return true;
+  });
+  second.value; // how long bodies have executed grows by itself
+  const data = told ?? read;
   const drain = (n: Node): Question => ({
     title: "Drain node " + n.node, button: "Drain", danger: true,
     does: `It takes no more runs, ends what it executes, and gives ${plural(n.shards, "shard")} to other nodes.`, act: (reason) => post("nodes/{name}/drain", { name: n.node }, { reason }),
@@ -38,7 +49,7 @@ export function Nodes() {
           {list.map((n) => (
             <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "working" ? "succeeded" : n.state === "silent" ? "failed" : n.state.startsWith("drain") ? "suspended" : "queued")}><Icon name={n.state === "silent" ? "stalled" : n.state.startsWith("drain") ? "cancelling" : n.state === "working" ? "done" : "open"} />{n.state}</span></td>
               <td>{n.build}</td><td>{n.groups?.join(", ")}</td><td class="num">{n.shards}</td><td class="wrap">{n.workflows.slice(0, 6).join(", ")}{n.workflows.length > 6 && ` and ${n.workflows.length - 6} more`}</td>
-              <td class="dim">{n.host} {n.pid}</td><td class="nowrap"><When time={n.seen} ago /> ago</td>
+              <td class="dim">{n.host} {n.pid}</td><td class="nowrap">{n.state === "silent" ? <><When time={n.seen} ago /> ago</> : <span class="dim">lately</span>}</td>
               <td class="num">{may("admin") && <button class="button small" onClick={() => setAsk(drain(n))}>Drain…</button>}</td></tr>
           ))}
         </Table>
