@@ -248,6 +248,7 @@ const (
 	LeaseIsHeld      LeaseState = "held"
 	LeaseIsCancelled LeaseState = "cancelled" // its task is wanted no more
 	LeaseIsGone      LeaseState = "gone"      // it has ended, or expired
+	LeaseIsReleased  LeaseState = "released"  // it was given back, and its task is offered again
 )
 
 var leaseStates = map[byte]LeaseState{permit.LeaseHeld: LeaseIsHeld, permit.LeaseCancelled: LeaseIsCancelled,
@@ -286,13 +287,20 @@ func (t Tasks) Heartbeat(ctx context.Context, length time.Duration, beats ...Tas
 }
 
 // Release gives leases back, up to MaxLeasedTasks: their tasks are offered again, as the same
-// attempts. The answers are in their order; one that was released is held. Errors are those of
-// Heartbeat.
+// attempts. The answers are in their order: LeaseIsReleased; LeaseIsCancelled where the task is
+// wanted no more and ends instead; LeaseIsGone where there was none, so also of a repeat. Errors
+// are those of Heartbeat.
 func (t Tasks) Release(ctx context.Context, leases ...string) ([]LeaseStanding, error) {
 	if err := checkLeases(leases); err != nil {
 		return nil, err
 	}
-	return standings(leases)(t.engine.desk.Release(ctx, leases))
+	out, err := standings(leases)(t.engine.desk.Release(ctx, leases))
+	for i := range out {
+		if out[i].State == LeaseIsHeld { // it was, until now
+			out[i].State = LeaseIsReleased
+		}
+	}
+	return out, err
 }
 
 func checkLeases(leases []string) error {

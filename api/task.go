@@ -73,7 +73,7 @@ type TaskStates struct {
 // TaskLease is how a lease stands.
 type TaskLease struct {
 	Lease     string `json:"lease"`
-	State     string `json:"state" words:"LeaseState"` // held, cancelled or gone
+	State     string `json:"state" words:"LeaseState"` // held, cancelled, gone or released
 	ExpiresMS int64  `json:"expires_ms,omitempty"`
 }
 

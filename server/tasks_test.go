@@ -64,7 +64,13 @@ func TestTasksByHTTP(t *testing.T) {
 	w.refused("worker", "POST", "tasks/append", api.AppendItems{Lease: task.Lease, Number: 2}, "invalid")
 	w.refused("viewer", "POST", "tasks/append", api.AppendItems{Lease: task.Lease, Number: 2}, "forbidden")
 	w.refused("operator", "POST", "tasks/append", api.AppendItems{Lease: task.Lease, Number: 2}, "forbidden")
-	w.ask("worker", "POST", "tasks/release", api.ReleaseTasks{Leases: []string{task.Lease}}, 200, &states)
+	for _, want := range []string{"released", "gone"} { // and repeated
+		var released api.TaskStates
+		w.ask("worker", "POST", "tasks/release", api.ReleaseTasks{Leases: []string{task.Lease}}, 200, &released)
+		if len(released.Leases) != 1 || released.Leases[0] != (api.TaskLease{Lease: task.Lease, State: want}) {
+			t.Errorf("release: %+v, want %s", released, want)
+		}
+	}
 	late := api.AppendItems{Lease: task.Lease, Number: 2, Items: []api.TaskItem{{Stream: "log"}}}
 	w.refused("worker", "POST", "tasks/append", late, "gone")
 	late.Lease = "forged"

@@ -140,7 +140,7 @@ func TestDetailsAreKeptOnceASecond(t *testing.T) {
 		}
 		next := func(want string) {
 			t.Helper()
-			if got, err := e.Tasks().Release(t.Context(), task.Lease); err != nil || got[0].State != stet.LeaseIsHeld {
+			if got, err := e.Tasks().Release(t.Context(), task.Lease); err != nil || got[0].State != stet.LeaseIsReleased {
 				t.Fatal(got, err)
 			}
 			if task = w.one(); string(task.Detail) != want {

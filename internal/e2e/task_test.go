@@ -309,7 +309,7 @@ func TestReleasedTaskIsOfferedAgain(t *testing.T) {
 		for range 7 { // more often than an attempt may expire
 			task := w.one()
 			got, err := e.Tasks().Release(t.Context(), task.Lease, "no lease")
-			if err != nil || got[0].State != stet.LeaseIsHeld || got[1].State != stet.LeaseIsGone {
+			if err != nil || got[0].State != stet.LeaseIsReleased || got[1].State != stet.LeaseIsGone {
 				t.Fatal(got, err)
 			}
 			if err := w.complete(&task); !errors.Is(err, stet.ErrLeaseGone) {

@@ -21,7 +21,7 @@ var words = map[string][]string{
 	"NodeState":    {"working", "standing by", "draining", "drained", "silent"},
 	"PromiseState": {"open", "resolved", "rejected"},
 	"TaskState":    {"offered", "leased", "expired"},
-	"LeaseState":   {"held", "cancelled", "gone"},
+	"LeaseState":   {"held", "cancelled", "gone", "released"},
 	"TopicMode":    {"broadcast", "consumed"},
 	"BulkVerb":     {"cancel", "terminate", "pause", "resume", "nudge", "retry"},
 	"HookScheme":   {"standard", "github", "stripe", "hmac"},

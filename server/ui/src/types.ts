@@ -344,7 +344,7 @@ export interface Lease {
   until: string;
 }
 
-export type LeaseState = "held" | "cancelled" | "gone";
+export type LeaseState = "held" | "cancelled" | "gone" | "released";
 
 export interface LeaseTasks {
   worker?: string;
