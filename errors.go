@@ -37,7 +37,8 @@ var (
 	ErrInput = errors.New("input does not fit the workflow")
 	// ErrAlreadyResolved: the promise was assigned by another call.
 	ErrAlreadyResolved = errors.New("already resolved")
-	// ErrRefused: the owner of the run has refused a request, and says why.
+	// ErrRefused: what a request is about, a run, a queue, a topic, a script or a node, does not
+	// allow it as it stands, and the text says why.
 	ErrRefused = errors.New("refused")
 	// ErrPending: the context ended before the owner decided; the request stands.
 	ErrPending = engine.ErrPending

@@ -187,8 +187,9 @@ func (c *Client) verb(ctx context.Context, verb, id string, body any, wait time.
 	return done.Done, nil
 }
 
-// Fork starts a run from a copy of another's history and returns its ID. The same key makes
-// the same fork; "" is no key.
+// Fork starts a run from a copy of another's history and returns its ID. The same key, run and
+// location make the same fork: with another Before the key makes another one, and nothing says so.
+// "" is no key; where f has an ID, that tells forks apart, and the key counts for nothing.
 func (c *Client) Fork(ctx context.Context, id, key string, f api.Fork) (string, error) {
 	started, err := post[api.Started](ctx, c, path("runs", id, "fork"), key, nil, f)
 	if err != nil {

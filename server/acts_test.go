@@ -107,6 +107,27 @@ func (c cut) Header() http.Header       { return c.header }
 func (c cut) Write([]byte) (int, error) { panic(http.ErrAbortHandler) }
 func (c cut) WriteHeader(int)           { panic(http.ErrAbortHandler) }
 
+// TestAForkKeyIsOfItsLocation: with one key two locations give two forks, each once.
+func TestAForkKeyIsOfItsLocation(t *testing.T) {
+	w := newWorld(t, true)
+	w.ended("o-1")
+	made := map[string]string{}
+	for range 2 {
+		for _, before := range []string{"/", "charge"} {
+			var fork api.Started
+			w.ask("operator", "POST", "runs/o-1/fork", api.Fork{Before: before}, http.StatusCreated, &fork,
+				"Idempotency-Key", "one")
+			if id, again := made[before]; again && id != fork.ID {
+				t.Errorf("before %s: %s, and again %s", before, id, fork.ID)
+			}
+			made[before] = fork.ID
+		}
+	}
+	if made["/"] == made["charge"] {
+		t.Errorf("one fork for two locations: %v", made)
+	}
+}
+
 // TestRepeatAfterNoAnswer: a server acts and dies before it answers; the repeat with the same
 // key gives the same answer and changes nothing.
 func TestRepeatAfterNoAnswer(t *testing.T) {

@@ -131,7 +131,8 @@ func TestNodesLiveByEvents(t *testing.T) {
 	tb := open(t, b, s.url+"#/nodes", "td")
 	tb.untilTrue(`document.querySelector("header .live").textContent === "live"`)
 	other := store.Node{
-		ID: "node-2", Boot: "b-2", Build: "1121.0", Host: "elsewhere", PID: 4, TTL: store.Delay(2 * time.Second / time.Microsecond),
+		ID: "node-2", Boot: "b-2", Build: "1121.0", Host: "elsewhere", PID: 4,
+		TTL: store.Delay(2 * time.Second / time.Microsecond),
 	}
 	must[store.Time](t)(s.engine.Store().Register(t.Context(), other))
 	tb.untilTrue(`[...document.querySelectorAll("tbody tr")].some((r) =>

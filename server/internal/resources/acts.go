@@ -99,7 +99,7 @@ func (s *Server) edit(ctx context.Context, c *endpoint.Call, in verb[api.Edit]) 
 
 type fork struct {
 	oneRun
-	Key  string   `header:"Idempotency-Key" doc:"the same key makes the same fork"`
+	Key  string   `header:"Idempotency-Key" doc:"the same key and before make the same fork, another before another one"`
 	Body api.Fork `body:""`
 }
 
