@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,8 +125,8 @@ func (t Tokens) Revoke(ctx context.Context, id string, act Act) error {
 	return fmt.Errorf("token %q: %w", id, ErrNotFound)
 }
 
-// List returns the tokens that were created and not revoked, by their IDs; those that have
-// expired may be among them.
+// List returns the tokens that were created and not revoked, newest first, and by their IDs where
+// they were created at the same time; those that have expired may be among them.
 func (t Tokens) List(ctx context.Context) ([]TokenInfo, error) {
 	entries, inbox, err := t.engine.standing(ctx, tokens.ID)
 	var records []tokens.Token
@@ -144,5 +145,8 @@ func (t Tokens) List(ctx context.Context) ([]TokenInfo, error) {
 		}
 		copy(list[i].Hash[:], r.Hash)
 	}
+	slices.SortFunc(list, func(a, b TokenInfo) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
+	})
 	return list, nil
 }

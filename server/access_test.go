@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -320,6 +322,51 @@ func TestInboxIsRedacted(t *testing.T) {
 		}
 		if !may && !strings.Contains(string(text), `"redacted":true`) {
 			t.Errorf("%s is not told that a value is left out: %s", who, text)
+		}
+	}
+}
+
+// TestTokensAreListedNewestFirst: the order is that of their creation, and the same each time.
+func TestTokensAreListedNewestFirst(t *testing.T) {
+	w := newWorld(t, true)
+	want := []string{}
+	for i := range 12 {
+		name := fmt.Sprint("ci ", i)
+		if _, err := stet.TokensOf(w.engine).Create(t.Context(), stet.TokenInfo{Name: name, Role: "viewer"},
+			stet.Act{By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		want = slices.Insert(want, 0, name)
+	}
+	for range 3 {
+		var got api.Tokens
+		w.get("admin", "tokens", &got)
+		names := []string{}
+		for _, token := range got.Tokens {
+			names = append(names, token.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("expected %q, found %q", want, names)
+		}
+	}
+}
+
+// TestDocumentHasAnEntityTag: a client that has the OpenAPI document reads it once.
+func TestDocumentHasAnEntityTag(t *testing.T) {
+	w := newWorld(t, true)
+	first := w.do("viewer", "GET", "openapi.json", nil)
+	tag := first.Header.Get("ETag")
+	if first.StatusCode != http.StatusOK || tag == "" {
+		t.Fatalf("%s, the tag %q", first.Status, tag)
+	}
+	for known, status := range map[string]int{
+		tag: http.StatusNotModified, `"other", ` + tag: http.StatusNotModified, `"other"`: http.StatusOK,
+	} {
+		again := w.do("viewer", "GET", "openapi.json", nil, "If-None-Match", known)
+		body, err := io.ReadAll(again.Body)
+		if err != nil || again.StatusCode != status || again.Header.Get("ETag") != tag ||
+			(len(body) == 0) != (status == http.StatusNotModified) {
+			t.Errorf("If-None-Match %s: %s, %d bytes, %v, %v", known, again.Status, len(body), again.Header["Etag"], err)
 		}
 	}
 }

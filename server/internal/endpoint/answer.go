@@ -36,17 +36,23 @@ func (c *Call) answer(out any) error {
 	if err != nil {
 		return err
 	}
-	header := c.Writer.Header()
 	if c.Request.Method == http.MethodGet && c.status == http.StatusOK {
-		tag := tagOf(body)
-		header.Set("ETag", tag)
-		if Matches(c.Request, tag) {
-			c.Writer.WriteHeader(http.StatusNotModified)
-			return nil
-		}
+		c.SendTagged(JSON, body)
+		return nil
 	}
 	c.Send(c.status, JSON, body)
 	return nil
+}
+
+// SendTagged sends a body with its entity tag, or 304 to a client that names it.
+func (c *Call) SendTagged(media string, body []byte) {
+	tag := tagOf(body)
+	c.Writer.Header().Set("ETag", tag)
+	if Matches(c.Request, tag) {
+		c.Writer.WriteHeader(http.StatusNotModified)
+		return
+	}
+	c.Send(http.StatusOK, media, body)
 }
 
 // encode returns an answer as JSON.

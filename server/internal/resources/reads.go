@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) openAPI(_ context.Context, c *endpoint.Call, _ nothing) error {
-	c.Send(http.StatusOK, endpoint.JSON, Document)
+	c.SendTagged(endpoint.JSON, Document)
 	return nil
 }
 
