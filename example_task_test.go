@@ -3,6 +3,7 @@ package stet_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,49 @@ func ExampleTask_Run() {
 	// Output:
 	// resize https://example.org/a.png attempt 1 at resize
 	// 128 <nil>
+}
+
+// A worker takes back what a step has done, when the run fails.
+func ExampleTask_Undo() {
+	refund := stet.Task[string, struct{}]("refund")
+	order := stet.Define("order", func(ctx stet.Context, price int) (string, error) {
+		charge, err := stet.Step(ctx, "charge", func(context.Context) (string, error) { return "charge-17", nil },
+			refund.Undo(stet.Permit{Queue: "bank"}))
+		if err != nil {
+			return "", err
+		}
+		return charge, stet.Rollback(errors.New("out of stock"))
+	})
+	engine, stop := background(order)
+	defer stop()
+	ctx := context.Background()
+	if err := engine.Queues().Create(ctx, "bank", stet.QueueSettings{Rate: 10, Per: time.Second}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	run, err := order.Start(ctx, engine, 50)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	leased, err := engine.Tasks().Lease(ctx, stet.LeaseRequest{
+		Worker: "teller-1", Names: []string{"refund"}, Wait: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, task := range leased.Tasks {
+		fmt.Printf("%s of %s at %s\n", task.Name, task.Input, task.Location)
+		if err := engine.Tasks().Complete(ctx, task.Lease, nil); err != nil {
+			fmt.Println(err)
+		}
+	}
+	_, err = run.Wait(ctx)
+	fmt.Println(errors.Unwrap(err))
+	// Output:
+	// refund of "charge-17" at charge/undo
+	// out of stock
 }
 
 // Where the program has a function for the task, nothing is offered.

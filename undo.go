@@ -61,16 +61,60 @@ func UndoDo(fn func(context.Context) error, opts ...UndoOption) Compensation {
 	return u
 }
 
-// UndoOption is an option of Undo and UndoDo: a Retry.
+// Undo returns the compensation that a worker executes: this task, offered on the queue of a
+// Permit (default: DefaultTaskQueue), with what the step has returned as its input. Its result is
+// not used. What Undo says of a compensation holds for it, and what Run says of a task: leases,
+// heartbeats, a lost worker. Nothing cancels it. If it fails for good the run stalls, and Resume
+// offers it again.
+//
+//	charge.Run(ctx, order, refund.Undo())
+//
+// In is the type of the step's result; another one panics in Step, Run, Call and Go. Where Config.Tasks
+// has a function for the name, that is executed.
+func (t Task[In, Out]) Undo(opts ...UndoOption) Compensation {
+	u := undoOf(false, opts)
+	u.takes, u.task = reflect.TypeFor[In](), string(t)
+	u.input = func(e *Engine, value []byte) ([]byte, error) {
+		in, err := decodeAs[In](e.codecs, value)
+		if err != nil {
+			return nil, Permanent(&misfit{undecodable[In]("what the step has returned", value, err), err})
+		}
+		input, err := codecs{JSON}.encode(in)
+		if err == nil {
+			err = e.checkSize("input of task "+string(t), input)
+		}
+		if err != nil {
+			return nil, Permanent(fmt.Errorf("task %q: %w", string(t), err))
+		}
+		return input, nil
+	}
+	u.call = func(ctx context.Context, e *Engine, value []byte) error {
+		input, err := u.input(e, value)
+		if err != nil {
+			return err
+		}
+		if f := e.tasks[string(t)]; f != nil {
+			_, err = f(ctx, input)
+		}
+		return err
+	}
+	return u
+}
+
+// UndoOption is an option of Undo and UndoDo: a Retry, or a Permit that each attempt needs.
 type UndoOption interface{ applyUndo(*undo) }
 
-func (r Retry) applyUndo(u *undo) { u.retry = r }
+func (r Retry) applyUndo(u *undo)  { u.retry = r }
+func (p Permit) applyUndo(u *undo) { u.permit = &p }
 
 // undo is a compensation as an option.
 type undo struct {
-	retry Retry
-	takes reflect.Type // nil: any
-	call  func(ctx context.Context, e *Engine, value []byte) error
+	retry  Retry
+	permit *Permit
+	takes  reflect.Type // nil: any
+	call   func(ctx context.Context, e *Engine, value []byte) error
+	task   string                                        // that workers execute in place of call, if there is an input
+	input  func(e *Engine, value []byte) ([]byte, error) // of the task; nil: there is none
 }
 
 func undoOf(missing bool, opts []UndoOption) *undo {
@@ -113,8 +157,16 @@ func (c Context) compensation(u *undo, what, name string, result reflect.Type) (
 	if err := retry.check("Retry"); err != nil {
 		return nil, fmt.Errorf("undo of %s %q: %w", what, name, err)
 	}
+	permit, task := u.offered(e)
+	place, err := permit.place()
+	if err == nil && task != nil {
+		err = checkName("task", u.task)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("undo of %s %q: %w", what, name, err)
+	}
 	return &runner.Undo{
-		Policy: retry.policy(e.errors),
+		Policy: retry.policy(e.errors), Permit: place, Task: task,
 		Func: func(ctx context.Context, b *runner.Body, value []byte) runner.BodyResult {
 			err := around(ctx, e, func(ctx context.Context) error { return u.call(ctx, e, value) })
 			if err != nil {
@@ -123,6 +175,26 @@ func (c Context) compensation(u *undo, what, name string, result reflect.Type) (
 			return runner.BodyResult{}
 		},
 	}, nil
+}
+
+// offered returns the permit that each attempt needs, and what makes the task of it that workers execute; nil: none.
+func (u *undo) offered(e *Engine) (*Permit, func(value []byte) *runner.Task) {
+	if u.input == nil || e.tasks[u.task] != nil {
+		return u.permit, nil
+	}
+	permit := u.permit
+	if permit == nil {
+		permit = &Permit{Queue: DefaultTaskQueue}
+	}
+	return permit, func(value []byte) *runner.Task {
+		input, err := u.input(e, value)
+		if err != nil {
+			return nil // call says the same
+		}
+		return &runner.Task{
+			Name: u.task, Input: input, Check: func([]byte) error { return nil }, Accepts: e.errors.accepts,
+		}
+	}
 }
 
 // Rollback returns err marked as a request to undo the run: returned by the

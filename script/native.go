@@ -328,20 +328,21 @@ func (r *run) step(name, input string, o stepOptions) *goja.Object {
 	opts := []stepOrTask{stet.Retry{
 		Attempts: int(o.Attempts), Timeout: time.Duration(o.Timeout * float64(time.Second)),
 	}}
+	var undoOpts []stet.UndoOption // of an undo by a worker
 	if o.Queue != "" {
 		permit := stet.OnStepQueue(o.Queue)
 		permit.Priority = int(o.Priority)
-		opts = append(opts, permit)
+		opts, undoOpts = append(opts, permit), append(undoOpts, permit)
 	}
 	if o.Undo != "" {
-		undo := r.task(o.Undo)
-		if undo == nil {
-			panic(r.vm.NewTypeError("there is no Go function " + o.Undo + " to undo with; there are: " + r.taskNames()))
+		if undo := r.task(o.Undo); undo != nil {
+			opts = append(opts, stet.Undo(func(ctx context.Context, out json.RawMessage) error {
+				_, err := undo(ctx, out)
+				return err
+			}))
+		} else {
+			opts = append(opts, stet.Task[json.RawMessage, json.RawMessage](o.Undo).Undo(undoOpts...))
 		}
-		opts = append(opts, stet.Undo(func(ctx context.Context, out json.RawMessage) error {
-			_, err := undo(ctx, out)
-			return err
-		}))
 	}
 	if t, known := r.tasks[name]; known {
 		steps := make([]stet.StepOption, len(opts))

@@ -72,8 +72,12 @@ var cases = []struct {
 			return Date.now() - begun >= 30000 }`},
 	{name: "S2 a timeout ends an attempt", want: `["Timeout",2]`, source: `export default async () => {
 		try { await Task.run("slow", 1000, { timeout: 1, attempts: 2 }) } catch (e) { return [e.name, e.attempts] } }`},
-	{name: "S2 an unknown task to undo with throws", want: `"TypeError"`, source: `export default async () => {
-		try { await Task.run("echo", 1, { undo: "none" }) } catch (e) { return e.name } }`},
+	{name: "S2 what has no Go function undoes as a task of workers", fails: "a: refused",
+		options: []stettest.CrashOption{stettest.Driving(worker), stettest.Checking(undone)},
+		source: `export default async () => {
+			await Task.run("echo", 1, { undo: "elsewhere" });
+			await Task.run("elsewhere", 2, { undo: "elsewhere" });
+			await Task.run("refuse", "a", { attempts: 1 }) }`},
 	{name: "S3 all in the order given", want: `[2,1,"x"]`,
 		source: `export default () => Task.all([Task.run("slow", 2), Task.run("slow", 1), "x"])`},
 	{name: "S3 all rejects with the first failure", want: `"b: refused"`, source: `export default async () => {
@@ -308,6 +312,24 @@ func TestUndo(t *testing.T) {
 	if strings.Join(undone, " ") != "b a" {
 		t.Errorf("undone are %v", undone)
 	}
+}
+
+// undone checks that a run owes nothing, and has owed something.
+func undone(ctx context.Context, e *stet.Engine, id string) error {
+	entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
+	owed := 0
+	for _, entry := range entries {
+		if entry.Owes {
+			owed++
+		}
+		if entry.Owes && !entry.Undone {
+			return fmt.Errorf("%s is not undone", entry.Location)
+		}
+	}
+	if err == nil && owed != 2 {
+		return fmt.Errorf("%d steps were undone, want 2", owed)
+	}
+	return err
 }
 
 // worker executes the tasks "elsewhere" until the run has ended: it gives back what it gets, and

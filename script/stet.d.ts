@@ -14,7 +14,7 @@ interface TaskOptions {
   /** The queue of which each attempt holds a permit, and the priority there. */
   queue?: string;
   priority?: number;
-  /** The Go function of the program that undoes it, with its result. Workers have none: see Run.cleanup. */
+  /** What undoes it, with its result: a Go function of the program, otherwise a task of workers on its queue. */
   undo?: string;
 }
 

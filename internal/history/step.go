@@ -94,9 +94,24 @@ func (undo) edit(_ *history, e *store.Entry, q *stored.Request, now store.Time) 
 		return store.Entry{}, nil, refuseTo(
 			"%s is a compensation: one that is open can be edited to be done, and nothing else", place(e))
 	}
+	var sends []store.Command
+	if _, back, ok := unpermitted(e); ok {
+		sends = append(sends, back)
+	}
 	edited := *e
 	edited.State, edited.Value, edited.Wake, edited.Size, edited.Ended = store.Done, nil, 0, 0, now
-	return edited, nil, nil
+	return edited, sends, nil
+}
+
+// A compensation asks for permits as a step does.
+func (undo) giveBack(r *Revert, e *store.Entry, worthless bool) error {
+	return step{}.giveBack(r, e, worthless)
+}
+
+func (undo) share(e *store.Entry) error { return step{}.share(e) }
+
+func (undo) forsake(e *store.Entry, last int64) (store.Entry, []store.Command, bool) {
+	return step{}.forsake(e, last)
 }
 
 // UndoOf returns the location of the compensation of the step at a location.

@@ -150,7 +150,7 @@ func (x *execution) undo(s *stmt) *Undo {
 // compensation is that of a step or a child.
 func (x *execution) compensation(s *stmt) *Undo {
 	d := x.d
-	return &Undo{Policy: twice, Func: func(_ context.Context, b *Body, value []byte) BodyResult {
+	return &Undo{Policy: twice, Permit: limited(s), Func: func(_ context.Context, b *Body, value []byte) BodyResult {
 		e := d.j.entries[string(b.Location.Parent())]
 		want := e.Value
 		if e.Kind == store.KindChild {

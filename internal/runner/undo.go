@@ -93,18 +93,23 @@ func (b *Branch) compensate(d *owed.Effect, kind store.Kind, in *journal.Segment
 	r := b.run
 	u := attempts.Undoing{Kind: kind, At: b.Bounded(history.UndoOf(d.Loc)), In: in, Undone: d.Settle}
 	if d.Undo != nil {
-		u.Policy = d.Undo.Policy
+		u.Policy, u.Permit = d.Undo.Policy, d.Undo.Permit
 	}
-	u.Body = func(done bool) BodyFunc {
+	u.Body = func(done bool) (BodyFunc, *Task) {
 		if done {
-			return nil
+			return nil, nil
 		}
 		value, err := d.Value(r.cfg.Fetch)
 		if err != nil {
 			r.broken = fmt.Errorf("fetch the value of %s for its undoing: %w", d.Loc, err)
 			b.Halt()
 		}
-		return func(ctx context.Context, body *Body) BodyResult { return d.Undo.Func(ctx, body, value) }
+		if d.Undo.Task != nil {
+			if t := d.Undo.Task(value); t != nil {
+				return nil, t
+			}
+		}
+		return func(ctx context.Context, body *Body) BodyResult { return d.Undo.Func(ctx, body, value) }, nil
 	}
 	return r.steps.Undo(&b.Branch, u)
 }

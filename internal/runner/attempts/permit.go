@@ -54,7 +54,7 @@ func (t *ticket) waits() bool { return t.op != nil && !t.op.Closed && !t.op.Sett
 func (p *permits) init() {
 	for i := range p.s.j.Entries {
 		e := &p.s.j.Entries[i]
-		if e.Kind != store.KindStep || e.State != store.Open {
+		if e.Kind != store.KindStep && !e.Kind.Undoes() || e.State != store.Open {
 			continue
 		}
 		progress, err := p.s.progressOf(e)
@@ -205,7 +205,7 @@ func (p *permits) next() bool {
 	return false
 }
 
-// late ends a step whose time is over while it waits for a permit.
+// late ends an operation whose time is over while it waits for a permit.
 func (p *permits) late(o *step) {
 	why := &stored.Failure{Code: stored.CodeTimeout, Message: fmt.Sprintf(
 		"no permit of queue %q by %s", o.permit.place.Queue, o.permit.until)}
@@ -216,7 +216,7 @@ func (p *permits) late(o *step) {
 	o.returned = p.end(o)
 	o.until = p.s.j.Bound()
 	o.causes = stored.AddCause(o.causes, why, 0, 0)
-	o.giveUp()
+	o.Is.(attempted).giveUp()
 }
 
 // end gives back what an operation has asked for, and returns that; nil: nothing.

@@ -43,6 +43,11 @@ type Undo struct {
 	// Func undoes the step's value.
 	Func   func(ctx context.Context, body *Body, value []byte) BodyResult
 	Policy Policy
+	// Permit is that of Step.
+	Permit *permit.Place
+	// Task returns what is offered to workers in place of executing Func with the step's value, or nil
+	// if that is none for a worker: Func says why. A Task that is nil: Func is executed.
+	Task func(value []byte) *Task
 }
 
 // Policy says how often and when a step is tried. All fields are set.
@@ -468,19 +473,21 @@ type Undoing struct {
 	At     location.Loc
 	In     *journal.Segment
 	Policy Policy
-	// Body returns what it executes; done is set if the compensation is recorded already.
-	Body func(done bool) BodyFunc
+	Permit *permit.Place
+	// Body returns what it executes, or has executed by a worker; done is set if the compensation is recorded
+	// already.
+	Body func(done bool) (BodyFunc, *Task)
 	// Undone is called when it is handed over.
 	Undone func()
 }
 
 // Undo executes a compensation for the code of a branch. A cancel does not reach it.
 func (s *Steps) Undo(b *sched.Branch, u Undoing) error {
-	o := &undo{step{s: s, spec: Step{Policy: u.Policy}}, u.Undone}
+	o := &undo{step{s: s, spec: Step{Policy: u.Policy, Permit: u.Permit}}, u.Undone}
 	s.j.DeclareAt(b, &o.Op, o, u.At, u.Kind, u.In)
 	o.Asked = s.j.Bound()
 	s.continueFrom(b, &o.step)
-	o.spec.Func = u.Body(o.Rec != nil && o.Rec.State == store.Done)
+	o.spec.Func, o.spec.Task = u.Body(o.Rec != nil && o.Rec.State == store.Done)
 	return o.Wait(b, sched.Call{Shield: true})
 }
 
