@@ -42,7 +42,8 @@ type batch struct {
 	shards    *ownership.Shards // that were held when it was made
 	contents  store.Batch
 	sent      time.Time // first: a repeated batch has the answer of that time
-	abandoned int       // how often the store's answer was not waited for
+	abandoned int       // how often the store's answer was not waited for any longer
+	givenUp   bool      // once, because its leases were lost
 
 	before    <-chan struct{} // closed when the batch before is delivered; nil: it is
 	delivered chan struct{}   // closed when this one is
@@ -264,8 +265,8 @@ func (c *Committer) commit(ctx context.Context, b *batch) (store.BatchResult, er
 // attempt commits a batch once. A connection can fall silent without being cut, so the
 // answer is not waited for without limit. The call is abandoned when all leases of the
 // batch are lost, since its turns would be refused. It is abandoned at the latest after
-// the length of a lease, or after a multiple of that if the batch was abandoned before: it
-// may be one that takes long. Then its outcome is unknown.
+// the length of a lease, or after a multiple of that if no answer had come after it before: the
+// batch may be one that takes long. Then its outcome is unknown.
 func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, error) {
 	patience := min(c.cfg.TTL<<min(b.abandoned, 20), max(longestPatience, c.cfg.TTL))
 	limited, cancel := context.WithTimeout(ctx, patience)
@@ -285,7 +286,9 @@ func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, e
 		c.widen()
 	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		b.abandoned++
+		if errors.Is(limited.Err(), context.DeadlineExceeded) {
+			b.abandoned++
+		}
 		err = fmt.Errorf("%w: no answer to a commit: %w", store.ErrUnknown, err)
 	}
 	return result, err

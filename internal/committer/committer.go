@@ -233,7 +233,8 @@ func (c *Committer) Settle(ctx context.Context, longest time.Duration) bool {
 func (c *Committer) ShardsLost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.inFlight != nil && c.inFlight.abandoned == 0 && c.inFlight.lost() {
+	if b := c.inFlight; b != nil && b.abandoned == 0 && !b.givenUp && b.lost() {
+		b.givenUp = true
 		c.abandon()
 	}
 }

@@ -446,6 +446,10 @@ func TestABatchOfLostShardsIsAbandoned(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		k.runs(1, 2) // as its outcome is unknown
+		k.c.ShardsLost()
+		k.none()
+		time.Sleep(leaseTTL + time.Second)
+		k.runs(1, 2) // that its leases were lost is no sign that it takes long
 		k.answers <- reply{verdicts: map[int]store.Verdict{0: store.Fenced, 1: store.Fenced}}
 		k.wantAnswered(100, "1 fenced", "2 fenced")
 	})
