@@ -24,6 +24,7 @@ var rare = []string{
 	"body failed for good", "ready run claimed in a healed world", "run woken in a healed world",
 	"result of a detached child", "fork succeeded", "granted cancel", "granted terminate",
 	"run cancelled", "run deleted", "run failed", "run swept", "turn still ready", "turn still ready at the end", "undone",
+	"undone with a permit",
 	"wait ended by its time",
 	// Tasks.
 	"task accepted", "task leased again", "task failed", "task not wanted", "task answered late", "task answered twice",

@@ -357,7 +357,11 @@ func (e *execution) undoing(op plan.Op, name string) interface {
 	stet.StepOption
 	stet.TaskOption
 } {
-	return stet.Undo(func(ctx context.Context, exec string) error { return e.undo(ctx, op, name, exec) })
+	var opts []stet.UndoOption
+	if op.Where != "" {
+		opts = append(opts, stet.OnStepQueue(op.Where))
+	}
+	return stet.Undo(func(ctx context.Context, exec string) error { return e.undo(ctx, op, name, exec) }, opts...)
 }
 
 // undo is the compensation of a step or a child.
@@ -367,7 +371,9 @@ func (e *execution) undo(ctx context.Context, op plan.Op, name, exec string) err
 		return errPlanned
 	}
 	time.Sleep(op.Undo.Takes)
-	tell(plan.Note{Kind: plan.UndoEnds, Run: e.runID, Op: name, Value: exec, Attempt: stet.Attempt(ctx)})
+	tell(plan.Note{
+		Kind: plan.UndoEnds, Run: e.runID, Op: name, Value: exec, Attempt: stet.Attempt(ctx), Queue: op.Where,
+	})
 	return nil
 }
 

@@ -167,6 +167,8 @@ func (l *lates) judge(wrong bool) {
 		return
 	}
 	calm := l.unrest + l.lease() // what is under way has ended
+	// After a claim without an answer each claim waits for what is on its way to the store, for so long at most.
+	soon := time.Second + l.lease()/8
 	if l.plan.Disk || l.now() < calm {
 		return // of a store whose power is cut the answers are not known
 	}
@@ -184,13 +186,13 @@ func (l *lates) judge(wrong bool) {
 		switch {
 		case r.Claimed, r.Status.Terminal(), l.owners[r.Shard].until < l.now():
 		case r.ready >= 0:
-			if l.now() > max(since, r.ready)+l.poll()+time.Second {
-				l.violated("26: %s is ready since %s, and nobody has claimed it", r.ID, r.ready)
+			if l.now() > max(since, r.ready)+l.poll()+soon {
+				l.violated("26: %s of %v is ready since %s, and nobody has claimed it", r.ID, r.Shard, r.ready)
 			}
 		case r.WakeAt > 0 && r.Marks&still == 0:
 			// The promise is a lease more, for an owner that has died. This one lives, and knows the time.
-			if due := l.since(r.WakeAt); l.now() > max(since, due)+time.Second {
-				l.violated("26: %s is to be woken at %s, and nobody has claimed it", r.ID, due)
+			if due := l.since(r.WakeAt); l.now() > max(since, due)+soon {
+				l.violated("26: %s of %v is to be woken at %s, and nobody has claimed it", r.ID, r.Shard, due)
 			}
 		}
 	}

@@ -137,10 +137,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			m.story.tell("%s takes %d shards over", m.name(to), taken)
 		}
 	case "Release":
-		for _, l := range wire.Released(request, body) {
-			delete(m.holders, l.Shard)
-			m.lates.left(l.Shard, true)
-		}
+		m.released(wire.Released(request, body))
 	case "Commit":
 		m.committed(to, request, body)
 	case "Apply":
@@ -169,6 +166,17 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		}
 	}
 	return name
+}
+
+// released takes leases that were given back. One of a former epoch, of a process that was replaced meanwhile, is that
+// of nobody.
+func (m *monitor) released(leases []store.Lease) {
+	for _, l := range leases {
+		if l.Epoch == m.epochs[l.Shard] {
+			delete(m.holders, l.Shard)
+			m.lates.left(l.Shard, true)
+		}
+	}
 }
 
 // stopped takes the end of a machine that was asked to stop, in a world without faults: it has

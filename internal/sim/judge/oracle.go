@@ -162,6 +162,9 @@ func (o *oracle) note(n plan.Note) (die bool) {
 	case plan.UndoEnds:
 		o.undone[at]++
 		o.count("undone")
+		if n.Queue != "" {
+			o.count("undone with a permit")
+		}
 	case plan.Called:
 		switch {
 		case n.Act > 0:

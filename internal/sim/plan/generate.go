@@ -354,6 +354,9 @@ func (g *generator) step() Op {
 		}
 	}
 	op.Undo = g.undo()
+	if op.Undo != nil && len(g.Queues) > 1 && g.loops == 0 && g.chance(0.7) {
+		op.Where = g.Queues[1+g.IntN(len(g.Queues)-1)].Name
+	}
 	return op
 }
 

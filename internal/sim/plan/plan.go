@@ -107,6 +107,7 @@ type Op struct {
 	Name  string        `json:"n"`
 	Body  *Body         `json:"b,omitempty"`
 	Undo  *Body         `json:"u,omitempty"`
+	Where string        `json:"v,omitempty"` // the queue whose permit the undo needs; "": none
 	Wait  time.Duration `json:"w,omitempty"`
 	Count int           `json:"c,omitempty"`
 	Queue string        `json:"q,omitempty"`

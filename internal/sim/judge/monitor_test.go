@@ -1,0 +1,26 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/store"
+)
+
+// TestAReleaseOfAFormerEpoch takes nothing from who has the shard now: the process that gives it back was paused, and
+// was replaced (seed 325).
+func TestAReleaseOfAFormerEpoch(t *testing.T) {
+	shard := store.Shard{Group: store.DefaultGroup}
+	for _, epoch := range []int64{1, 2} {
+		o := newOracle(plan.Plan{Nodes: []plan.Node{{LeaseTTL: time.Second}}}, func() time.Duration { return 5 })
+		m := newMonitor(o, func(string, ...any) {}, func(int) string { return "" })
+		m.epochs[shard], m.holders[shard] = 2, holder{machine: 2}
+		o.lates.runs[1] = &resting{Run: store.Run{Shard: shard, Status: store.Running, Claimed: true}, ready: -1}
+		m.released([]store.Lease{{Shard: shard, Epoch: epoch}})
+		_, held := m.holders[shard]
+		if current := epoch == 2; held == current || o.lates.runs[1].Claimed == current {
+			t.Errorf("after the release of epoch %d: held %t, claimed %t", epoch, held, o.lates.runs[1].Claimed)
+		}
+	}
+}
