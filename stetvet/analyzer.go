@@ -44,21 +44,25 @@ func Rules() []string {
 const stetPath = "github.com/stet-run/stet"
 
 // Analyzer checks one package. Its flag rules takes the names of rules that are turned
-// off, each with a minus before it ("-log,-sync"), or of those that alone are on. It keeps
-// no state between packages, and may be used concurrently.
+// off, each with a minus before it ("-log,-sync"), or of those that alone are on; contexts takes
+// types that make a function workflow code as stet.Context does, and bodies the functions that are
+// given bodies of steps. It keeps no state between packages, and may be used concurrently.
 var Analyzer = New()
 
-// New returns an analyzer with a flag of its own.
+// New returns an analyzer with flags of its own.
 func New() *analysis.Analyzer {
-	var rules ruleSet
+	var s settings
 	a := &analysis.Analyzer{
 		Name:      "stetvet",
 		Doc:       "report what the code of a stet workflow must not do\n\nSee docs/guide/checking.md.",
 		URL:       "https://pkg.go.dev/" + stetPath + "/stetvet",
 		FactTypes: []analysis.Fact{new(behaviour)},
-		Run:       func(pass *analysis.Pass) (any, error) { return nil, run(pass, &rules) },
+		Run:       func(pass *analysis.Pass) (any, error) { return nil, run(pass, &s) },
 	}
-	a.Flags.Var(&rules, "rules", "rules to turn off (-log,-sync), or the only ones that are on (clock,random)")
+	a.Flags.Var(&s.rules, "rules", "rules to turn off (-log,-sync), or the only ones that are on (clock,random)")
+	a.Flags.Var(&s.contexts, "contexts", "further types of contexts of workflow code (example.com/flow.Context)")
+	a.Flags.Var(&s.bodies, "bodies",
+		"functions and methods that are given bodies of steps (example.com/flow.Step,example.com/flow.Run.Once)")
 	return a
 }
 
@@ -103,24 +107,28 @@ func (r *ruleSet) on(rule string) bool {
 // checker looks at one package.
 type checker struct {
 	*analysis.Pass
-	rules    *ruleSet
+	*settings
 	comments comments
 	changing map[*types.Var]change
 	nodes    map[types.Object][]site // what the functions and variables of the package mention
 	known    map[types.Object]*behaviour
 	decls    map[*types.Func]*ast.FuncDecl
 	findings map[token.Pos]map[string]string // by place and rule
-	locals   map[*ast.FuncLit]bool           // that NewLocal is given; nil: not looked for yet
+	listed   []*types.TypeName               // contexts by the setting
+	given    map[any]role                    // bodies and resources by what they are given to; nil: not looked for yet
 }
 
-func run(pass *analysis.Pass, rules *ruleSet) error {
+func run(pass *analysis.Pass, s *settings) error {
 	if standard(pass) {
 		return nil // the table of the standard library says what it does
 	}
 	c := &checker{
-		Pass: pass, rules: rules, comments: readComments(pass),
+		Pass: pass, settings: s, comments: readComments(pass),
 		changing: map[*types.Var]change{}, nodes: map[types.Object][]site{}, known: map[types.Object]*behaviour{},
 		decls: map[*types.Func]*ast.FuncDecl{}, findings: map[token.Pos]map[string]string{},
+	}
+	if err := c.contextTypes(); err != nil {
+		return err
 	}
 	c.findChanges()
 	c.findBehaviour()
@@ -158,7 +166,7 @@ func (c *checker) find(pos token.Pos, rule, text string) {
 
 // report gives the findings in the order of the source.
 func (c *checker) report() {
-	for _, w := range c.comments.wrong(c.rules) {
+	for _, w := range c.comments.wrong(&c.rules) {
 		c.find(w.pos, ruleIgnore, w.text)
 	}
 	var all []analysis.Diagnostic

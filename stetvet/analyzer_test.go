@@ -1,6 +1,7 @@
 package stetvet_test
 
 import (
+	"fmt"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -173,3 +174,65 @@ func TestRulesAreTurnedOff(t *testing.T) {
 type ignoring struct{ *testing.T }
 
 func (*ignoring) Errorf(string, ...any) {}
+
+// TestContextsOfOthers: a type of the setting makes a function workflow code as stet.Context
+// does, also through a pointer or another name, and functions of the setting are given bodies.
+func TestContextsOfOthers(t *testing.T) {
+	const flow = "cases/contexts/flow."
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		contexts string
+		patterns []string
+	}{
+		{flow + "Context", []string{"./contexts", "./contexts/flow"}},
+		{"cases/contexts/public.Context", []string{"./contexts/aliased"}},
+	} {
+		analyzer := stetvet.New()
+		for flag, text := range map[string]string{"contexts": c.contexts, "bodies": flow + "Once, " + flow + "Context.With"} {
+			if err := analyzer.Flags.Set(flag, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		analysistest.Run(findingsOnly{t}, dir, analyzer, c.patterns...)
+	}
+}
+
+// TestContextsThatAreNone: a text that is no name is refused, and so is a type that its package
+// does not have: the setting would do nothing.
+func TestContextsThatAreNone(t *testing.T) {
+	for _, flag := range []string{"contexts", "bodies"} {
+		for text, ok := range map[string]bool{
+			"": true, "example.com/flow.Context": true, "gopkg.in/flow.v2.Context, example.com/b.C": true,
+			"Context": false, "example.com/flow": false, "example.com/flow.": false,
+		} {
+			if err := stetvet.New().Flags.Set(flag, text); (err == nil) != ok {
+				t.Errorf("%s %q: expected accepted %v, got %v", flag, text, ok, err)
+			}
+		}
+	}
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	analyzer := stetvet.New()
+	if err := analyzer.Flags.Set("contexts", "cases/contexts/flow.Kontext"); err != nil {
+		t.Fatal(err)
+	}
+	said := &saying{T: t}
+	analysistest.Run(said, dir, analyzer, "./contexts/flow")
+	if want := "contexts: package cases/contexts/flow has no type Kontext"; !strings.Contains(said.text, want) {
+		t.Errorf("expected %q, got %q", want, said.text)
+	}
+}
+
+// saying takes failures as results.
+type saying struct {
+	*testing.T
+	text string
+}
+
+func (s *saying) Errorf(format string, args ...any) { s.text += fmt.Sprintf(format, args...) + "\n" }
+func (s *saying) Fatalf(format string, args ...any) { s.Errorf(format, args...) }

@@ -4,7 +4,8 @@
 //
 // Workflow code is every function and literal with a parameter of type stet.Context, and
 // what it calls. The bodies of steps, compensations and resources, which have a
-// context.Context, are not.
+// context.Context, are not. A team that has put a context of its own around stet's names it in
+// the setting contexts, and the functions that take bodies without a context.Context in bodies.
 //
 // What the functions of other packages do is computed from their source, and kept as facts;
 // what those of the standard library do stands in a table. A finding in code that is called

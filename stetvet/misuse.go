@@ -16,7 +16,7 @@ func (u *uses) contexts() {
 			return true
 		}
 		v, ok := u.TypesInfo.Uses[id].(*types.Var)
-		if !ok || v.IsField() || !isContext(v.Type()) || u.packageVar(id) != nil || u.allowed(id) {
+		if !ok || v.IsField() || !u.isContext(v.Type()) || u.packageVar(id) != nil || u.allowed(id) {
 			return true
 		}
 		home := u.at(v.Pos())
@@ -57,7 +57,7 @@ func (c *checker) packageVariables(file *ast.File) {
 			for _, spec := range d.Specs {
 				if values, ok := spec.(*ast.ValueSpec); ok {
 					for _, name := range values.Names {
-						if v := c.TypesInfo.Defs[name]; v != nil && isContext(v.Type()) {
+						if v := c.TypesInfo.Defs[name]; v != nil && c.isContext(v.Type()) {
 							c.find(name.Pos(), ruleLeak, "a package variable keeps a stet.Context, which is valid in its branch only")
 						}
 					}
@@ -76,21 +76,24 @@ func (u *uses) leaks() {
 	ast.Inspect(u.root.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SendStmt:
-			if isContext(u.TypesInfo.TypeOf(n.Value)) {
+			if u.isContext(u.TypesInfo.TypeOf(n.Value)) {
 				kept(n.Value.Pos(), "a channel")
 			}
 		case *ast.GoStmt:
 			for _, arg := range n.Call.Args {
-				if isContext(u.TypesInfo.TypeOf(arg)) {
+				if u.isContext(u.TypesInfo.TypeOf(arg)) {
 					kept(arg.Pos(), "a goroutine")
 				}
 			}
 		case *ast.CompositeLit:
+			if u.isListed(u.TypesInfo.TypeOf(n)) {
+				return true // a context around another one
+			}
 			for _, element := range n.Elts {
 				if pair, ok := element.(*ast.KeyValueExpr); ok {
 					element = pair.Value
 				}
-				if isContext(u.TypesInfo.TypeOf(element)) {
+				if u.isContext(u.TypesInfo.TypeOf(element)) {
 					kept(element.Pos(), "a field")
 				}
 			}
@@ -102,9 +105,9 @@ func (u *uses) leaks() {
 				t := u.TypesInfo.TypeOf(n.Rhs[i])
 				_, isIdent := ast.Unparen(left).(*ast.Ident)
 				switch {
-				case isContext(t) && u.packageVar(u.rootOf(left)) != nil:
+				case u.isContext(t) && u.packageVar(u.rootOf(left)) != nil:
 					kept(left.Pos(), "a package variable")
-				case isContext(t) && !isIdent:
+				case u.isContext(t) && !isIdent && !u.fieldOfContext(left):
 					kept(left.Pos(), "a field")
 				case isNamed(t, "context", "Context") && n.Tok == token.ASSIGN:
 					if v, f := u.outer(left); v != nil && (f.role == bodyRole || f.role == localRole) {
@@ -115,6 +118,12 @@ func (u *uses) leaks() {
 		}
 		return true
 	})
+}
+
+// fieldOfContext reports whether an expression is a field of a context by the setting.
+func (c *checker) fieldOfContext(e ast.Expr) bool {
+	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
+	return ok && c.isListed(c.TypesInfo.TypeOf(sel.X))
 }
 
 // outer is the variable that an expression reaches into, if it is one of workflow code
@@ -191,7 +200,7 @@ func (u *uses) errors() {
 			return
 		}
 		fn := u.stetCall(call)
-		if fn == nil || len(call.Args) == 0 || !isContext(u.TypesInfo.TypeOf(call.Args[0])) ||
+		if fn == nil || len(call.Args) == 0 || !u.isContext(u.TypesInfo.TypeOf(call.Args[0])) ||
 			u.withoutCancel(call.Args[0]) {
 			return
 		}

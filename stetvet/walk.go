@@ -129,13 +129,31 @@ func (w *walk) call(call *ast.CallExpr, written map[ast.Expr]bool) {
 			}
 		}
 	}
-	if w.isStet(fn) { // functions that it is given are bodies, or code of other branches
+	if fn.Pkg() != nil && fn.Pkg().Path() == "sync/atomic" && len(call.Args) > 0 && receiverName(fn) == "" &&
+		w.packageVar(w.rootOf(call.Args[0])) == nil {
+		written[ast.Unparen(call.Fun)] = true // as with methods: what is not the package's may be the run's
+	}
+	if w.beginsGoroutine(fn) { // it is found itself, and what it is given executes elsewhere, as behind go
 		for _, arg := range call.Args {
-			if f, ok := w.object(arg).(*types.Func); ok && (w.bodySignature(f.Signature()) || fn.Name() == "NewLocal") {
+			if _, ok := w.object(arg).(*types.Func); ok {
 				written[ast.Unparen(arg)] = true
 			}
 		}
 	}
+	// Functions that an operation is given are bodies, or branches.
+	if bodies := w.takesBodies(fn); bodies || w.isStet(fn) || w.signatureContext(fn.Signature()) {
+		for _, arg := range call.Args {
+			f, ok := w.object(arg).(*types.Func)
+			if ok && (bodies || w.bodySignature(f.Signature()) || fn.Name() == "NewLocal") {
+				written[ast.Unparen(arg)] = true
+			}
+		}
+	}
+}
+
+// beginsGoroutine reports whether a function begins a goroutine, as far as callers are told.
+func (c *checker) beginsGoroutine(fn *types.Func) bool {
+	return slices.ContainsFunc(c.effects(site{of: fn}), func(e effect) bool { return e.Rule == ruleGoroutine })
 }
 
 // mention emits a site for a function or package variable that is mentioned.
@@ -275,14 +293,17 @@ func (c *checker) isStet(fn *types.Func) bool { return fn.Pkg() != nil && fn.Pkg
 
 // stetCall is the function or method of package stet that is called, or nil.
 func (c *checker) stetCall(call *ast.CallExpr) *types.Func {
-	if fn, ok := origin(typeutil.Callee(c.TypesInfo, call)).(*types.Func); ok && c.isStet(fn) {
+	if fn := c.callee(call); fn != nil && c.isStet(fn) {
 		return fn
 	}
 	return nil
 }
 
-// isContext reports whether t is stet.Context.
-func isContext(t types.Type) bool { return isNamed(t, stetPath, "Context") }
+// callee is the function or method that is called, or nil.
+func (c *checker) callee(call *ast.CallExpr) *types.Func {
+	fn, _ := origin(typeutil.Callee(c.TypesInfo, call)).(*types.Func)
+	return fn
+}
 
 func isNamed(t types.Type, path, name string) bool {
 	if t == nil {
@@ -295,7 +316,7 @@ func isNamed(t types.Type, path, name string) bool {
 // contextParam is the first parameter of type stet.Context of a function's type, or nil.
 func (c *checker) contextParam(t *ast.FuncType) *ast.Field {
 	for _, field := range t.Params.List {
-		if isContext(c.TypesInfo.TypeOf(field.Type)) {
+		if c.isContext(c.TypesInfo.TypeOf(field.Type)) {
 			return field
 		}
 	}
@@ -304,7 +325,7 @@ func (c *checker) contextParam(t *ast.FuncType) *ast.Field {
 
 func (c *checker) signatureContext(s *types.Signature) bool {
 	for v := range s.Params().Variables() {
-		if isContext(v.Type()) {
+		if c.isContext(v.Type()) {
 			return true
 		}
 	}
@@ -316,7 +337,7 @@ func (c *checker) signatureContext(s *types.Signature) bool {
 func (c *checker) bodySignature(s *types.Signature) bool {
 	found := false
 	for v := range s.Params().Variables() {
-		if isContext(v.Type()) {
+		if c.isContext(v.Type()) {
 			return false
 		}
 		found = found || isNamed(v.Type(), "context", "Context")
@@ -329,28 +350,5 @@ func (c *checker) isBody(lit *ast.FuncLit) bool {
 	if s, ok := c.TypesInfo.TypeOf(lit).(*types.Signature); ok && c.bodySignature(s) {
 		return true
 	}
-	return c.resources()[lit]
-}
-
-// resources are the literals that NewLocal is given.
-func (c *checker) resources() map[*ast.FuncLit]bool {
-	if c.locals != nil {
-		return c.locals
-	}
-	c.locals = map[*ast.FuncLit]bool{}
-	for _, file := range c.Files {
-		ast.Inspect(file, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok {
-				if fn := c.stetCall(call); fn != nil && fn.Name() == "NewLocal" {
-					for _, arg := range call.Args {
-						if lit, ok := ast.Unparen(arg).(*ast.FuncLit); ok {
-							c.locals[lit] = true
-						}
-					}
-				}
-			}
-			return true
-		})
-	}
-	return c.locals
+	return c.givenBodies()[lit] != plainRole
 }

@@ -3,6 +3,7 @@ package stetvet
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"slices"
 	"strings"
 )
@@ -25,12 +26,13 @@ func (c *checker) roots(in ast.Node) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			if n.Body != nil && c.contextParam(n.Type) != nil {
+			fn, ok := c.TypesInfo.Defs[n.Name].(*types.Func)
+			if ok && n.Body != nil && c.contextParam(n.Type) != nil && c.givenBodies()[fn] != bodyRole {
 				c.workflow(n, n.Body)
 				return false
 			}
 		case *ast.FuncLit:
-			if c.contextParam(n.Type) != nil {
+			if c.contextParam(n.Type) != nil && c.givenBodies()[n] != bodyRole {
 				c.workflow(n, n.Body)
 				return false
 			}
@@ -127,10 +129,12 @@ func (c *checker) usesIn(fn ast.Node) *uses {
 			u.functions = append(u.functions, &function{node: n, body: n.Body, role: branchRole})
 		case *ast.FuncLit:
 			f := &function{node: n, body: n.Body, around: u.at(n.Pos()), given: given[n]}
-			switch {
+			switch is := c.givenBodies()[n]; {
+			case is == bodyRole:
+				f.role = bodyRole
 			case c.contextParam(n.Type) != nil:
 				f.role = branchRole
-			case c.resources()[n]:
+			case is == localRole:
 				f.role = localRole
 			case goroutines[n]:
 				f.role = goRole

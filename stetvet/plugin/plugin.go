@@ -2,6 +2,9 @@
 package plugin
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/golangci/plugin-module-register/register"
 	"golang.org/x/tools/go/analysis"
 
@@ -15,6 +18,11 @@ type Settings struct {
 	// Rules is the text of the flag of the same name: rules to turn off ("-log,-sync"), or
 	// the only ones that are on. "" has every rule on.
 	Rules string `json:"rules"`
+	// Contexts are further types whose functions are workflow code: "example.com/flow.Context".
+	Contexts []string `json:"contexts"`
+	// Bodies are functions and methods that are given bodies of steps: "example.com/flow.Step",
+	// "example.com/flow.Run.Once".
+	Bodies []string `json:"bodies"`
 }
 
 // New returns the plugin for settings as golangci-lint has read them: nil, or a map. An
@@ -25,8 +33,12 @@ func New(settings any) (register.LinterPlugin, error) {
 		return nil, err
 	}
 	analyzer := stetvet.New()
-	if err := analyzer.Flags.Set("rules", s.Rules); err != nil {
-		return nil, err
+	for name, text := range map[string]string{
+		"rules": s.Rules, "contexts": strings.Join(s.Contexts, ","), "bodies": strings.Join(s.Bodies, ","),
+	} {
+		if err := analyzer.Flags.Set(name, text); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return &linter{analyzer}, nil
 }

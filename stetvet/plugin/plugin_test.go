@@ -13,7 +13,8 @@ func TestPluginTakesSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, good := range []any{nil, map[string]any{}, map[string]any{"rules": "-log"}} {
+	for _, good := range []any{nil, map[string]any{}, map[string]any{"rules": "-log"},
+		map[string]any{"contexts": []any{"example.com/flow.Context"}, "bodies": []any{"example.com/flow.Step"}}} {
 		linter, err := create(good)
 		if err != nil {
 			t.Errorf("settings %v: %v", good, err)
@@ -25,7 +26,8 @@ func TestPluginTakesSettings(t *testing.T) {
 			t.Errorf("settings %v: expected stetvet with types, got %v, %v", good, analyzers, err)
 		}
 	}
-	for _, bad := range []any{map[string]any{"rules": "-tempo"}, map[string]any{"rule": "-log"}} {
+	for _, bad := range []any{map[string]any{"rules": "-tempo"}, map[string]any{"rule": "-log"},
+		map[string]any{"contexts": []any{"Context"}}} {
 		if _, err := create(bad); err == nil {
 			t.Errorf("settings %v: expected an error", bad)
 		}

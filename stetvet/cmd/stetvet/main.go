@@ -2,6 +2,7 @@
 //
 //	stetvet ./...                        the packages, as go vet takes them
 //	stetvet -rules=-log,-sync ./...      with rules turned off
+//	stetvet -contexts=example.com/flow.Context -bodies=example.com/flow.Step ./...
 //	go vet -vettool=$(which stetvet) -stetvet.rules=-log ./...
 //
 // It executes go vet with itself as the tool, so what has not changed is not analysed
@@ -45,9 +46,10 @@ func standalone(args []string) int {
 		return 2
 	}
 	vet := []string{"vet", "-vettool=" + self}
-	for _, arg := range args { // go vet knows the flag by the analyzer's name
-		if rules, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "rules="); ok && arg[0] == '-' {
-			arg = "-stetvet.rules=" + rules
+	for _, arg := range args { // go vet knows the flags by the analyzer's name
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && stetvet.Analyzer.Flags.Lookup(name) != nil {
+			arg = "-stetvet." + strings.TrimLeft(arg, "-")
 		}
 		vet = append(vet, arg)
 	}

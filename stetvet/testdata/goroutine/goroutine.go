@@ -12,8 +12,17 @@ func bad(ctx stet.Context) {
 	go f() // want `goroutine: go`
 	g()    // want `goroutine: g → go`
 	var group errgroup.Group
-	group.Go(nil) // want `goroutine: errgroup.Group.Go`
+	group.Go(nil)            // want `goroutine: errgroup.Group.Go`
+	(&loops{}).start(listen) // want `goroutine: loops.start → go`
 }
+
+type loops struct{}
+
+func (*loops) start(f func()) { go f() }
+
+var ticks = make(chan int)
+
+func listen() { <-ticks } // not a finding of bad: it executes where start has it executed
 
 func f() {}
 

@@ -155,7 +155,6 @@ func (e *execution) valueOf(ctx stet.Context, n *node) (uint64, error) {
 		}
 		return value, nil
 	case kindFlaky:
-		//stetvet:ignore random the process is killed at a random moment
 		v, err := e.step(ctx, n.name(), 0, e.seedOf(n, 0), fail, stet.Retry{Attempts: 2})
 		return mix(value, v), err
 	case kindFail:
