@@ -72,6 +72,7 @@ type compiled struct {
 	tools   []tool          // that the code names
 	absent  []string        // globals that it names and is not to have
 
+	adds        bool // see guardSums
 	expressions *expressions
 }
 
@@ -87,6 +88,7 @@ func (p *compiled) task(name string) func(context.Context, json.RawMessage) (jso
 type parsed struct {
 	program     *goja.Program
 	expressions bool // it has regular expressions
+	adds        bool // it adds what may be texts
 }
 
 func parse(name, source string) (parsed, error) {
@@ -99,11 +101,14 @@ func parse(name, source string) (parsed, error) {
 		return p, err
 	}
 	var bad []string
-	eachRegExp(reflect.ValueOf(tree), map[uintptr]bool{}, func(e *ast.RegExpLiteral) {
-		p.expressions = true
-		if err := checkRegExp(e.Pattern, e.Flags); err != nil {
-			bad = append(bad, fmt.Sprintf("%v: %v", tree.File.Position(int(e.Idx0())-1), err))
+	eachNode(reflect.ValueOf(tree), map[uintptr]bool{}, func(node any) {
+		if e, ok := node.(*ast.RegExpLiteral); ok {
+			p.expressions = true
+			if err := checkRegExp(e.Pattern, e.Flags); err != nil {
+				bad = append(bad, fmt.Sprintf("%v: %v", tree.File.Position(int(e.Idx0())-1), err))
+			}
 		}
+		p.adds = guardSums(node) || p.adds
 	})
 	if len(bad) > 0 {
 		return p, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
@@ -125,32 +130,29 @@ func syntax(name, source string) (*ast.Program, error) {
 	return tree, nil
 }
 
-var regExpType = reflect.TypeFor[*ast.RegExpLiteral]()
-
-// eachRegExp finds the regular expressions of a syntax tree, for which goja has no walk.
-func eachRegExp(v reflect.Value, seen map[uintptr]bool, found func(*ast.RegExpLiteral)) {
+// eachNode calls visit with each node of a syntax tree, before those in it; goja has no walk.
+func eachNode(v reflect.Value, seen map[uintptr]bool, visit func(node any)) {
 	switch v.Kind() {
 	case reflect.Interface:
-		eachRegExp(v.Elem(), seen, found)
+		eachNode(v.Elem(), seen, visit)
 	case reflect.Pointer:
 		if v.IsNil() || seen[v.Pointer()] || !strings.HasSuffix(v.Type().Elem().PkgPath(), "goja/ast") {
 			return
 		}
 		seen[v.Pointer()] = true
-		if v.Type() == regExpType && v.CanInterface() {
-			found(v.Interface().(*ast.RegExpLiteral))
-			return
+		if v.CanInterface() {
+			visit(v.Interface())
 		}
-		eachRegExp(v.Elem(), seen, found)
+		eachNode(v.Elem(), seen, visit)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				eachRegExp(v.Field(i), seen, found)
+				eachNode(v.Field(i), seen, visit)
 			}
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			eachRegExp(v.Index(i), seen, found)
+			eachNode(v.Index(i), seen, visit)
 		}
 	}
 }

@@ -76,6 +76,12 @@ func (r *run) install() error {
 			return err
 		}
 	}
+	if r.adds {
+		err := global.DefineDataProperty(summand, r.vm.ToValue(r.summand), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+		if err != nil {
+			return err
+		}
+	}
 	if err := r.guardJoin(); err != nil {
 		return err
 	}
