@@ -59,6 +59,16 @@ func TestWhatCodeSends(t *testing.T) {
 	}
 }
 
+// TestAForkHasTheFirstMessage that its origin has received (seed 751). That of another run is nobody's.
+func TestAForkHasTheFirstMessage(t *testing.T) {
+	for _, value := range []string{"first of r1", "first of r0"} {
+		x := &expected{oracle: newOracle(senders(), nil), run: "r1-fork-2", lines: []string{plan.Line("re1", value)}}
+		if x.received(plan.Op{Kind: plan.Receive, Name: "re1", To: "box"}, "re1"); (x.wrong == "") != (value == "first of r1") {
+			t.Errorf("%s: %q", value, x.wrong)
+		}
+	}
+}
+
 // TestWhatIsSentElsewhere is not what a run receives.
 func TestWhatIsSentElsewhere(t *testing.T) {
 	p := senders()
