@@ -197,8 +197,7 @@ func TestBulkDialog(t *testing.T) {
 	tb.choose(".acts", "All that match", "Cancel")
 	tb.confirm("Show which", "Reason", "the shop is closed")
 	tb.untilTrue(`document.querySelector("dialog[open] .results")?.children.length === 2`)
-	tb.picture("bulk-light")
-	tb.accessible("the preview of a bulk")
+	tb.looks("bulk")
 	s.until(t, "order-4712", store.Suspended) // nothing has happened
 	tb.confirm("Cancel 2", "Type", "2")
 	tb.untilTrue(`document.querySelector("dialog[open]").textContent.includes("2 runs done")`)
@@ -364,8 +363,7 @@ func TestLogin(t *testing.T) {
 		return nil, access.ErrDenied
 	}))
 	tb := open(t, b, s.url, ".sign-in form")
-	tb.accessible("the login page")
-	tb.picture("login-light")
+	tb.looks("login")
 	tb.write("Token", "wrong")
 	tb.press(".sign-in", "Sign in")
 	tb.untilTrue(`document.querySelector(".sign-in").textContent.includes("not valid")`)

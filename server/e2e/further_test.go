@@ -83,11 +83,7 @@ func TestAMonthOfInstants(t *testing.T) {
 			if changes != 1 {
 				t.Errorf("expected a day on which the clocks change, found %d", changes)
 			}
-			for _, scheme := range []string{"light", "dark"} {
-				tb.scheme(scheme)
-				tb.picture("month-" + c.name + "-" + scheme)
-				tb.accessible("a month, " + scheme)
-			}
+			tb.looks("month-" + c.name)
 			tb.clean()
 		})
 	}
@@ -142,15 +138,21 @@ func TestFurtherPages(t *testing.T) {
 	}
 	s.until(t, "contract-1", store.Cancelled)
 	tb := open(t, b, s.url+"#/letters", ".letter")
+	tb.says("header .live", "every 5 s")
 	if got := fmt.Sprint(tb.older(".letter")); got != "[100 200 230]" {
 		t.Errorf("letters shown: %s", got)
 	}
 	all(tb, ".letter", "note", 230, 1)
+	tb.says("header .live", "as read")
 	tb.untilTrue(`document.querySelector(".foot").textContent === "230 letters shown"`)
 	tb.clean()
 
 	tb = open(t, b, s.url+"#/audit", "td")
-	if got := fmt.Sprint(tb.older("tbody tr")); got != "[200 400 430]" {
+	if err := e.Queues().Pause(ctx, "mail", stet.Act{By: "bob 1", Why: "seen at once"}); err != nil {
+		t.Fatal(err)
+	}
+	tb.says("td", "seen at once") // by itself
+	if got := fmt.Sprint(tb.older("tbody tr")); got != "[200 400 431]" {
 		t.Errorf("acts shown: %s", got)
 	}
 	all(tb, "tbody tr", "because", 430, 1)
@@ -202,10 +204,7 @@ func TestChildrenLiveByEvents(t *testing.T) {
 		document.querySelector(".small-list li:first-child .id").textContent === ` + quote(id))
 	tb.untilTrue(`document.querySelector(".small-list li:first-child").textContent.includes("index out of range")`)
 	tb.untilTrue(`document.querySelector('[aria-label="Children"]').textContent.includes("1 failed or stalled")`)
-	for _, scheme := range []string{"light", "dark"} {
-		tb.scheme(scheme)
-		tb.picture("children-stalled-" + scheme)
-	}
+	tb.looks("children-stalled")
 	tb.clean()
 }
 

@@ -52,7 +52,7 @@ func (tb *tab) seen(what string) {
 // a button of it.
 func (tb *tab) answer(button string, fields ...string) {
 	tb.t.Helper()
-	tb.untilTrue(`document.querySelector("dialog[open]")?.contains(document.activeElement) ?? false`)
+	tb.untilTrue(`document.activeElement.matches("dialog[open] form input, dialog[open] form textarea")`) // the first one
 	for i := 0; i < len(fields); i += 2 {
 		tb.reach("dialog[open] input, dialog[open] textarea", fields[i])
 		tb.keys(fields[i+1])

@@ -89,7 +89,7 @@ func TestWaitForAPermitIsShown(t *testing.T) {
 	tb := open(t, b, s.url+runPath("held-1"), `.bar.permit`)
 	tb.untilTrue(`document.querySelector(".bar.permit").title === "waits for a permit of queue mail"`)
 	tb.untilTrue(`document.querySelector(".windowed [data-row]").textContent.includes("waits for a permit of queue mail")`)
-	tb.picture("permit-light")
+	tb.looks("permit")
 	tb.script(`(() => { const f = document.querySelectorAll(".find input")[1]; f.value = "prin";
 		f.dispatchEvent(new Event("input", { bubbles: true })); })()`)
 	tb.untilTrue(`document.querySelector(".bar.permit") === null`)
@@ -145,11 +145,7 @@ func TestNodesLiveByEvents(t *testing.T) {
 	if n := tb.asked("/nodes"); n != 1 {
 		t.Errorf("the page has asked for the nodes %d times", n)
 	}
-	for _, scheme := range []string{"light", "dark"} {
-		tb.scheme(scheme)
-		tb.picture("nodes-silent-" + scheme)
-		tb.accessible("a silent node, " + scheme)
-	}
+	tb.looks("nodes-silent")
 	tb.clean()
 }
 
@@ -192,6 +188,6 @@ func TestPagesLiveByEvents(t *testing.T) {
 			t.Errorf("the page has asked for the stream %d times more", n-before)
 		}
 	}
-	tb.picture("values-live-light")
+	tb.looks("values-live")
 	tb.clean()
 }

@@ -144,8 +144,7 @@ func TestLoginAtAProvider(t *testing.T) {
 		tb := open(t, b, site, ".sign-in .button.primary")
 		tb.also = i.url
 		tb.untilTrue(`document.querySelector(".sign-in").textContent.includes("Sign in at Example ID")`)
-		tb.accessible("the login page with a provider")
-		tb.picture("login-provider-light")
+		tb.looks("login-provider")
 		tb.script(`document.querySelector(".sign-in a.button").click(); 0`)
 		tb.until(`button[value="` + who + `"]`)
 		if at := is[string](tb, `location.href`); !strings.HasPrefix(at, i.url+"/authorize?") {
@@ -178,9 +177,6 @@ func TestLoginAtAProvider(t *testing.T) {
 	tb = login("eve")
 	tb.until(".sign-in [role=alert]")
 	tb.untilTrue(`document.querySelector(".sign-in [role=alert]").textContent.includes("given your account a role")`)
-	tb.accessible("a login that was refused")
-	tb.picture("login-refused-light")
-	tb.scheme("dark")
-	tb.accessible("a login that was refused, dark")
+	tb.looks("login-refused")
 	tb.until(".sign-in .button.primary") // from where it can be tried again
 }

@@ -58,6 +58,16 @@ func (tb *tab) accessible(what string) {
 	tb.script(`seen.violations.length = ` + itoa(before)) // the others are axe's own
 }
 
+// looks keeps a picture of what is open in both colour schemes, and has axe look at each.
+func (tb *tab) looks(name string) {
+	tb.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		tb.scheme(scheme)
+		tb.picture(name + "-" + scheme)
+		tb.accessible(name + ", " + scheme)
+	}
+}
+
 func itoa(n int) string {
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -95,6 +105,8 @@ var pages = []struct{ name, path, until string }{
 	{"letters", "#/letters", `.cards li`},
 	{"nodes", "#/nodes", `td`},
 	{"audit", "#/audit", `td`},
+	{"no-run", "#/runs?query=workflow%3Dnobody", `.empty`},
+	{"no-page", "#/nothing", `.empty`},
 }
 
 // TestPages opens every page in both colour schemes: no error, no violation of the policy, no
@@ -106,12 +118,38 @@ func TestPages(t *testing.T) {
 	for _, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
 			tb := open(t, b, s.url+p.path, p.until)
-			for _, scheme := range []string{"light", "dark"} {
-				tb.scheme(scheme)
-				tb.until(p.until)
-				tb.picture(p.name + "-" + scheme)
-				tb.accessible(p.name + ", " + scheme)
-			}
+			tb.looks(p.name)
+			tb.clean()
+		})
+	}
+}
+
+// TestDialogsLook opens dialogs of each kind in both colour schemes, and leaves each by Escape.
+func TestDialogsLook(t *testing.T) {
+	b := browser(t)
+	s := newSite(t, admin)
+	s.fill(t)
+	for _, row := range []struct{ name, path, scope, label string }{
+		{"retry", runPath("order-4711"), ".title-line", "Retry"},
+		{"cancel", runPath("order-4712"), ".title-line", "Cancel"},
+		{"rewind", runPath("order-4709", "timeline?at=ship"), ".operation", "Rewind"},
+		{"edit", runPath("order-4711", "timeline?at=charge"), ".operation", "Edit"},
+		{"send", runPath("order-4712"), ".waits", "Send"},
+		{"start", "#/runs", ".views", "Start a run"},
+		{"limits", "#/queues/mail", ".page", "Limits"},
+		{"backfill", "#/schedules/nightly", ".page", "Backfill"},
+		{"publish", "#/topics/jobs", ".page", "Publish"},
+		{"replay", "#/letters", ".letter", "Replay"},
+		{"drain", "#/nodes", "td", "Drain"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tb := open(t, b, s.url+row.path, ".page, .views")
+			tb.press(row.scope, row.label)
+			tb.until("dialog[open]")
+			tb.untilTrue(`document.querySelectorAll("[aria-busy]").length === 0`)
+			tb.looks("dialog-" + row.name)
+			tb.keys(kb.Escape)
+			tb.closed()
 			tb.clean()
 		})
 	}
@@ -271,6 +309,6 @@ func TestARunOf10000Entries(t *testing.T) {
 		}
 		t.Errorf("a task of %.0f ms after the page was loaded, at %.0f ms", l[1], l[0])
 	}
-	tb.picture("many-light")
+	tb.looks("many")
 	tb.clean()
 }

@@ -77,11 +77,7 @@ func TestScriptPages(t *testing.T) {
 		!strings.Contains(text, `"<b>no markup</b>"`) {
 		t.Errorf("the page says %s", text)
 	}
-	for _, scheme := range []string{"light", "dark"} {
-		tb.scheme(scheme)
-		tb.picture("run-script-" + scheme)
-		tb.accessible("the script of a run, " + scheme)
-	}
+	tb.looks("run-script")
 	if err := stet.Message[bool]("approved").Send(ctx, s.engine, "o-1", true); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +86,7 @@ func TestScriptPages(t *testing.T) {
 	tb.clean()
 
 	tb = open(t, b, s.url+"#/scripts", `td a`)
-	tb.accessible("scripts")
+	tb.looks("scripts")
 	tb.follow("td", "approval")
 	tb.until(`.source li`)
 	if text := tb.text(); !strings.Contains(text, "we wait for longer") || !strings.Contains(text, "the first one") ||
@@ -100,8 +96,7 @@ func TestScriptPages(t *testing.T) {
 	tb.follow("td", "1")
 	tb.untilTrue(`document.querySelector("h2").innerText === "Version 1" &&
 		!document.querySelector(".source").innerText.includes("longer")`)
-	tb.picture("script")
-	tb.accessible("a script")
+	tb.looks("script")
 	tb.clean()
 
 	who = &access.Identity{Name: "vera", Role: access.Viewer}
@@ -158,7 +153,7 @@ func TestTasksOfAQueue(t *testing.T) {
 			"JSON.stringify(" + string(text) + `); })()`)
 	}
 	rows("resize expired gone-worker r-1")
-	tb.accessible("an expired task")
+	tb.looks("task-expired")
 	task := lease("gpu-1", time.Minute)
 	start("r-2")
 	eventually(t, "offered", func() bool {
@@ -175,12 +170,10 @@ func TestTasksOfAQueue(t *testing.T) {
 	})
 	tb = open(t, b, s.url+"#/queues/media", `[aria-label="Tasks"] td`)
 	rows("resize leasedcancelling gpu-1 r-1", "resize offered  r-2")
-	tb.picture("tasks")
-	tb.accessible("tasks")
+	tb.looks("tasks")
 	if err := s.engine.Tasks().Complete(ctx, task.Lease, json.RawMessage("1")); err != nil {
 		t.Fatal(err)
 	}
-	tb = open(t, b, s.url+"#/queues/media", `[aria-label="Tasks"] td`)
-	rows("resize offered  r-2")
+	rows("resize offered  r-2") // by itself
 	tb.clean()
 }

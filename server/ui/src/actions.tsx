@@ -185,7 +185,7 @@ export function Act(p: {
         {p.verb === "fork" && <Text label="ID of the new run (empty: one is made)" value={id} set={setID} />}
         {rule.children && <label class="check"><input type="checkbox" checked={children}
           onChange={(e) => setChildren(e.currentTarget.checked)} />{rule.children}</label>}
-        <Text label={rule.danger ? "Reason (kept in the audit)" : "Reason (kept in the audit; may be empty)"} value={reason} set={setReason} />
+        <Text label={rule.danger ? "Reason (needed; kept in the audit)" : "Reason (kept in the audit; may be empty)"} value={reason} set={setReason} />
         {rule.typed && <Text label={one ? "Type the run's ID to go on" : "Type the number of runs to go on"} hint={want} value={typed} set={setTyped} />}
         <footer class="buttons end">
           {under > 0 && p.runs.length > 1 && <span class="dim">{under} of {p.runs.length}</span>}
@@ -379,7 +379,7 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: BulkVerb & Verb; 
       <form class="form" onSubmit={look}>
         <p>{rule.does}</p>
         <p>For all runs that match <code>{query || "(all)"}</code>. Nothing happens before you have seen which they are.</p>
-        <Text label={rule.danger ? "Reason (kept in each run's audit)" : "Reason (kept in each run's audit; may be empty)"} value={reason} set={setReason} />
+        <Text label={rule.danger ? "Reason (needed; kept in each run's audit)" : "Reason (kept in each run's audit; may be empty)"} value={reason} set={setReason} />
         {error !== null && <Trouble error={error} />}
         <footer class="buttons end">
           <button type="button" class="button" onClick={onClose}>Do nothing</button>

@@ -76,6 +76,7 @@ function Live() {
     live: ["live", "changes come at once"] as const,
     polling: ["every 5 s", "this page asks the server every few seconds"] as const,
     paused: ["paused", "the tab was hidden"] as const,
+    still: ["as read", "this page shows what there was when it was read: load it again for what is new"] as const,
   }[liveness.value];
   return <span class={"live is-" + word} title={hint}>{word}</span>;
 }

@@ -41,7 +41,8 @@ export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; 
         <p>{q.does}</p>
         {q.fields?.map((f) => <Text key={f.name} label={f.label} type={f.type ?? "text"} value={values[f.name] ?? ""}
           set={(v) => setValues({ ...values, [f.name]: v })} />)}
-        <Text label="Reason (kept in the audit)" value={reason} set={setReason} />
+        <Text label={q.danger ? "Reason (needed; kept in the audit)" : "Reason (kept in the audit; may be empty)"}
+          value={reason} set={setReason} />
         {q.typed !== undefined && <Text label="Type the ID to go on" hint={q.typed} value={typed} set={setTyped} />}
         {error !== null && <Trouble error={error} />}
         <footer class="buttons end">

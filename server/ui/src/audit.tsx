@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { get } from "./api";
 import { Text } from "./actions";
 import { Empty, Loading, Older, Table, Trouble, useLoad, useMore, When } from "./parts";
+import { useLive } from "./live";
 import { plural } from "./time";
 import type { Audit, Audits } from "./types";
 
@@ -30,6 +31,7 @@ export function AuditPage() {
   const { data, error, load } = useLoad((stop) => get("audit", { who, verb, about, limit: 200 }, stop), key);
   const [older, setOlder] = useState<(Audits & { key: string }) | null>(null);
   const further = older?.key === key ? older : null;
+  useLive(further ? null : {}, load, 5000); // what moves from the first page to another would be on neither
   const next = further ? further.next : data?.next;
   const more = useMore(async () => {
     const page = await get("audit", { who, verb, about, limit: 200, cursor: next });

@@ -94,7 +94,7 @@ export function Delete({ run, onClose }: { run: Run; onClose: () => void }) {
         <label class="check"><input type="checkbox" checked={children} onChange={(e) => setChildren(e.currentTarget.checked)} />and its children, and theirs</label>
         {refused !== null ? <Trouble error={refused} /> : !would ? <Loading /> : (
           <p class="note is-warn" role="status"><Icon name="stalled" /><span>Deletes {plural(would.length, "run")}: {run.id}{others.length > 0 && ", " + others.slice(0, 6).join(", ")}{others.length > 6 && ` and ${others.length - 6} more`}.</span></p>)}
-        <Text label="Reason (kept with the deletion)" value={reason} set={setReason} />
+        <Text label="Reason (needed; kept with the deletion)" value={reason} set={setReason} />
         <Text label="Type the run's ID to go on" hint={run.id} value={typed} set={setTyped} />
         {error !== null && <Trouble error={error} />}
         <footer class="buttons end">

@@ -10,8 +10,8 @@ export function Letters() {
   const [ask, setAsk] = useState<Question | null>(null);
   const [chosen, setChosen] = useState<Set<number>>(new Set());
   const { data, error, load } = useLoad((stop) => get("deadletters", { limit: 100 }, stop), "letters");
-  useLive({}, load, 10000);
   const [older, setOlder] = useState<Page | null>(null);
+  useLive(older ? null : {}, load, 5000); // what moves from the first page to another would be on neither
   const first = data?.letters ?? [];
   const list = [...first, ...(older?.letters ?? []).filter((l) => !first.some((f) => f.number === l.number))];
   const next = older ? older.next : data?.next;

@@ -6,7 +6,7 @@ import { address, away, has, info } from "./api";
 import type { LiveEvents } from "./types";
 
 /** Whether pages hear of changes at once ("live"), ask now and then ("polling"), or not at all. */
-export const liveness = signal<"live" | "polling" | "paused">("polling");
+export const liveness = signal<"live" | "polling" | "paused" | "still">("still");
 
 /** The server has no events: all pages ask. */
 let noEvents = false;
@@ -37,6 +37,7 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
   hearing.current = hear;
   const key = JSON.stringify(subject);
   useEffect(() => {
+    if (!subject) liveness.value = "still";
     if (!subject || !info.value) return;
     let stopped = false, timer = 0, source: EventSource | null = null, under = false, dirty = false, last = 0;
     const turn = async () => {

@@ -116,12 +116,22 @@ export function Older({ under, more }: { under: boolean; more: () => void }) {
 export function Dialog(p: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    const opener = chainOf(document.activeElement);
-    ref.current?.showModal();
+    const opener = chainOf(document.activeElement), dialog = ref.current!;
+    const does = dialog.querySelector("form > p");
+    if (does) dialog.setAttribute("aria-describedby", does.id = "dialog-does");
+    dialog.showModal();
+    const first = dialog.querySelector<HTMLInputElement>("form input, form textarea"); // and not what closes it
+    first?.focus();
+    first?.select();
     return () => refocus(opener);
   }, []);
+  const cancel = (e: Event) => { // of Escape: at once, since the event of a close comes after the next key
+    e.preventDefault();
+    p.onClose();
+  };
   return (
-    <dialog ref={ref} class={p.wide ? "dialog wide" : "dialog"} aria-labelledby="dialog-title" onClose={p.onClose}>
+    <dialog ref={ref} class={p.wide ? "dialog wide" : "dialog"} aria-labelledby="dialog-title" onClose={p.onClose}
+      onCancel={cancel}>
       <header class="bar"><h2 id="dialog-title">{p.title}</h2>
         <button class="button quiet square" aria-label="Close" onClick={p.onClose}><Icon name="close" /></button>
       </header>

@@ -80,6 +80,7 @@ const By = ({ s }: { s: Source }) => <>{s.by}{s.build && <> (build {s.build})</>
 // Tasks shows the tasks of a queue: which workers hold them, and which nobody has.
 function Tasks({ queue }: { queue: string }) {
   const { data, error, load } = useLoad((stop) => get("queues/{name}/tasks", { name: queue }, stop), "tasks " + queue);
+  useLive({}, load, 5000);
   const badge = { offered: "queued", leased: "running", expired: "stalled" } satisfies Record<TaskState, string>;
   return (
     <>
