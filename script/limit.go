@@ -62,47 +62,52 @@ func shutStretches() {
 	}()
 }
 
-// watch interrupts a stretch that exceeds a limit.
+// watch interrupts stretches that exceed a limit, one after the other. One that a stretch has let begin is of no use any
+// more.
 type watch struct {
 	interrupt func(why string, ended <-chan struct{})
-	timer     *time.Timer
-	ended     chan struct{} // closed when the stretch ends
-	done      chan struct{} // closed when the watch does; nil: it has not begun
+	timer     *time.Timer // nil: no stretch has begun
 	mu        sync.Mutex
+	over      bool          // the stretch
+	ended     chan struct{} // closed when the stretch ends; nil: the watch has not begun
+	done      chan struct{} // closed when the watch does
 }
 
-func newWatch(interrupt func(why string, ended <-chan struct{})) *watch {
-	w := &watch{interrupt: interrupt, ended: make(chan struct{})}
-	w.mu.Lock()
+// start watches a stretch.
+func (w *watch) start() {
+	if w.timer != nil {
+		w.timer.Reset(watchFrom)
+		return
+	}
 	w.timer = time.AfterFunc(watchFrom, w.begin) //stetvet:ignore clock the limit is of this process, and stalls
-	w.mu.Unlock()
-	return w
 }
 
 func (w *watch) begin() {
 	w.mu.Lock()
-	select {
-	case <-w.ended:
+	if w.over {
 		w.mu.Unlock()
 		return
-	default:
 	}
-	w.done = make(chan struct{})
+	w.ended, w.done = make(chan struct{}), make(chan struct{})
 	w.mu.Unlock()
 	defer close(w.done)
 	w.look(time.Now().Add(-watchFrom))
 }
 
-// end ends the watch of a stretch that has ended.
-func (w *watch) end() {
-	w.timer.Stop()
-	w.mu.Lock()
-	close(w.ended)
-	done := w.done
-	w.mu.Unlock()
-	if done != nil {
-		<-done
+// end ends the watch of a stretch that has ended. It reports whether another one may be watched.
+func (w *watch) end() (again bool) {
+	if w.timer.Stop() {
+		return true
 	}
+	w.mu.Lock()
+	w.over = true
+	begun := w.ended != nil
+	w.mu.Unlock()
+	if begun {
+		close(w.ended)
+		<-w.done
+	}
+	return false
 }
 
 func (w *watch) look(began time.Time) {

@@ -331,9 +331,12 @@ func (r *run) pruned(list []*operation) []*operation {
 
 // step is a step with the Go function of the name, otherwise a task of workers.
 func (r *run) step(name, input string, o stepOptions) *goja.Object {
-	opts := []stepOrTask{stet.Retry{
-		Attempts: int(o.Attempts), Timeout: time.Duration(o.Timeout * float64(time.Second)),
-	}}
+	var opts []stepOrTask
+	if o.Attempts != 0 || o.Timeout != 0 {
+		opts = append(opts, stet.Retry{
+			Attempts: int(o.Attempts), Timeout: time.Duration(o.Timeout * float64(time.Second)),
+		})
+	}
 	var undoOpts []stet.UndoOption // of an undo by a worker
 	if o.Queue != "" {
 		permit := stet.OnStepQueue(o.Queue)

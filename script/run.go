@@ -34,6 +34,7 @@ type run struct {
 	top       *scope
 	cancelled bool
 	stopped   *stopped // of this stretch
+	watch     *watch   // of the next one; nil: it needs another
 	parseJSON goja.Callable
 	joining   int // nested joins
 	bound     map[*goja.Object]*bound
@@ -245,10 +246,17 @@ func (r *run) enter(f func() error) error {
 func (r *run) stretch(f func() error) error {
 	beginStretch()
 	defer endStretch()
-	s := new(stopped)
-	r.stopped = s
-	w := newWatch(func(why string, ended <-chan struct{}) { s.stop(r.vm, why, ended) })
-	defer w.end()
+	if r.watch == nil {
+		s := new(stopped)
+		r.stopped = s
+		r.watch = &watch{interrupt: func(why string, ended <-chan struct{}) { s.stop(r.vm, why, ended) }}
+	}
+	r.watch.start()
+	defer func() {
+		if !r.watch.end() {
+			r.watch = nil
+		}
+	}()
 	return f()
 }
 
