@@ -90,12 +90,12 @@ func (s Stream[T]) emit(ctx context.Context, item T, opts []AppendOption) error 
 	if err != nil {
 		return err
 	}
-	e := EngineOf(ctx)
+	e, attempt := EngineOf(ctx), steps.AttemptOf(ctx)
 	switch {
-	case e == nil:
+	case e == nil || attempt == nil:
 		return fmt.Errorf("expected the context of a step's body, found another one; "+
 			"the code of a workflow adds items with Append: %w", ErrInvalid)
-	case transactionIn(ctx) != nil:
+	case !attempt.Emitting() && transactionIn(ctx) != nil: // once: it looks through all contexts around the body
 		return fmt.Errorf("a step in a transaction emits nothing, because a crash takes back what it does; "+
 			"add the item with Append behind it: %w", ErrInvalid)
 	}
@@ -107,7 +107,7 @@ func (s Stream[T]) emit(ctx context.Context, item T, opts []AppendOption) error 
 		return fmt.Errorf("an item has %d bytes, more than the limit of %d: store it elsewhere and emit a reference: %w",
 			len(data), e.limits.Value, ErrTooLarge)
 	}
-	err = steps.AttemptOf(ctx).Emit(ctx, steps.Emitted{Stream: string(s), Value: data, Keep: keep})
+	err = attempt.Emit(ctx, steps.Emitted{Stream: string(s), Value: data, Keep: keep})
 	if errors.Is(err, steps.ErrEnded) {
 		return fmt.Errorf("%w: %w", err, ErrInvalid)
 	}

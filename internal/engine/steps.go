@@ -47,11 +47,7 @@ func (a *activation) Emit(emission steps.Emission) { a.post((*stepEmitted)(&emis
 
 // handle hands the items to the run. They are settled with the next turn.
 func (ev *stepEmitted) handle(a *activation, _ []event) bool {
-	items := make([]runner.Emission, len(ev.Items))
-	for i, it := range ev.Items {
-		items[i] = runner.Emission(it)
-	}
-	runner.Emit(a.code, ev.ID, ev.Attempt, items)
+	runner.Emit(a.code, ev.ID, ev.Attempt, ev.Items)
 	a.emitted = append(a.emitted, ev.Settled)
 	return true
 }

@@ -103,7 +103,8 @@ type Attempt struct {
 	mu       sync.Mutex
 	detailed time.Time // when a detail was delivered last
 	beaten   time.Time // last heartbeat
-	emitter  *emitter  // nil: nothing was emitted
+
+	emitter atomic.Pointer[emitter] // nil: nothing was emitted; set under mu
 }
 
 // replacement is a value that stands for the one that the body would have returned.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/stet-run/stet/internal/runner"
 )
 
 // ErrEnded says that the body of an attempt has returned, or that its time is over.
@@ -26,11 +28,7 @@ const (
 )
 
 // Emitted is an item of a stream.
-type Emitted struct {
-	Stream string
-	Value  []byte
-	Keep   int64 // how many of the newest items the stream keeps; 0: all
-}
+type Emitted = runner.Emission
 
 // Emission is a part of what an attempt has emitted, in its order.
 type Emission struct {
@@ -46,6 +44,7 @@ type emitter struct {
 
 	mu     sync.Mutex
 	items  []Emitted     // not on their way
+	sends  int           // how many were sent last
 	size   int           // of these, in bytes
 	flying bool          // an emission is on its way
 	first  time.Time     // when the first of them was emitted
@@ -74,6 +73,9 @@ func (a *Attempt) Emit(ctx context.Context, item Emitted) error {
 		case a.ctx.Err() != nil:
 			return context.Cause(a.ctx)
 		case e.size == 0 || e.size+cost <= emitBytes:
+			if e.items == nil { // about as many as before
+				e.items = make([]Emitted, 0, max(e.sends, 1))
+			}
 			e.items = append(e.items, item)
 			e.size += cost
 			now := time.Now()
@@ -111,20 +113,26 @@ func (a *Attempt) Emit(ctx context.Context, item Emitted) error {
 	}
 }
 
+// Emitting reports whether the attempt has emitted something.
+func (a *Attempt) Emitting() bool { return a.emitter.Load() != nil }
+
 // emits returns the attempt's emitter; nil: it has ended.
 func (a *Attempt) emits() *emitter {
+	if e := a.emitter.Load(); e != nil {
+		return e
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.emitter == nil && !a.ended.Load() {
-		a.emitter = &emitter{attempt: a}
+	if a.emitter.Load() == nil && !a.ended.Load() {
+		a.emitter.Store(&emitter{attempt: a})
 	}
-	return a.emitter
+	return a.emitter.Load()
 }
 
 // endEmitter sends what is left, before the end of the attempt is delivered.
 func (a *Attempt) endEmitter() {
 	a.mu.Lock()
-	e := a.emitter
+	e := a.emitter.Load()
 	a.mu.Unlock()
 	if e == nil {
 		return
@@ -152,6 +160,7 @@ func (e *emitter) send() {
 	}
 	a := e.attempt
 	items := e.items
+	e.sends = len(items)
 	e.items, e.size, e.flying, e.late, e.sent = nil, 0, true, false, time.Now()
 	if e.due != nil {
 		e.due.Stop()

@@ -1,8 +1,11 @@
 package stored
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/stet-run/stet/store"
@@ -33,6 +36,23 @@ func TestEmittedItems(t *testing.T) {
 	for _, item := range []string{"\x03", "\x03\xa0", "\x03junk"} {
 		if _, _, err := DecodeEmitted([]byte(item)); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("%q: %v", item, err)
+		}
+	}
+}
+
+// TestEmittedItemsAreDeterministicCBOR: the encoder of items gives what that of all other records
+// gives, at each length of a number, within the size that it says.
+func TestEmittedItemsAreDeterministicCBOR(t *testing.T) {
+	for _, n := range []int{0, 1, 23, 24, 255, 256, 65535, 65536} {
+		for _, attempt := range []int{1, n, math.MaxInt32, math.MaxInt} {
+			for _, again := range []bool{false, true} {
+				e := Emitted{Location: strings.Repeat("l", n), Attempt: attempt, Again: again, Value: make([]byte, n)}
+				got, want := e.Encode(), append([]byte{formatEmitted}, encode(e)...)
+				if !bytes.Equal(got, want) || len(got) > e.Size() {
+					t.Errorf("n=%d, attempt %d, again %t: %d bytes that begin with %x, of at most %d; want %d that begin with %x",
+						n, attempt, again, len(got), got[:min(len(got), 16)], e.Size(), len(want), want[:min(len(want), 16)])
+				}
+			}
 		}
 	}
 }

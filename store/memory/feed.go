@@ -35,9 +35,12 @@ func (r *run) publish(t *store.Turn, now store.Time) {
 			}
 		}
 	}
+	var f *feed
 	for i := range t.Appends {
 		a := &t.Appends[i]
-		f := r.feed(feedKey{true, a.Name})
+		if f == nil || f.Name != a.Name { // mostly many of one stream
+			f = r.feed(feedKey{true, a.Name})
+		}
 		f.add(store.StreamItem{At: now, Value: bytes.Clone(a.Value)})
 		if a.Keep > 0 {
 			f.drop(f.Last - a.Keep)

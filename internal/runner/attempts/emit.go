@@ -42,6 +42,12 @@ func (s *Steps) Emit(id int64, attempt int, items []Emission) {
 func (o *step) emit(items []Emission) (first, news bool) {
 	log := &o.s.j.Log
 	at := stored.Emitted{Location: o.Loc.String(), Attempt: o.attempt + 1}
+	room := 0
+	for _, it := range items {
+		room += at.Size() + len(it.Value)
+	}
+	log.Expect(len(items))
+	all := make([]byte, 0, room) // the items, one behind the other: one piece of memory
 	for _, it := range items {
 		if !slices.Contains(o.emitted.own, it.Stream) {
 			first = true
@@ -57,7 +63,9 @@ func (o *step) emit(items []Emission) (first, news bool) {
 		}
 		item := at
 		item.Value = it.Value
-		log.Append(store.Append{Name: it.Stream, Value: item.Encode(), Keep: it.Keep})
+		begin := len(all)
+		all = item.AppendTo(all)
+		log.Append(store.Append{Name: it.Stream, Value: slices.Clip(all[begin:]), Keep: it.Keep})
 	}
 	return first, news
 }

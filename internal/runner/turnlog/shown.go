@@ -51,6 +51,9 @@ func (l *Log) Set(name string, value []byte) {
 	l.shown.set(name, value)
 }
 
+// Expect makes room for so many items.
+func (s *shown) Expect(items int) { s.appends = slices.Grow(s.appends, items) }
+
 // Append adds an item to a stream.
 func (s *shown) Append(a store.Append) {
 	s.appends = append(s.appends, a)
