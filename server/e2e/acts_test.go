@@ -276,6 +276,7 @@ func TestOtherDialogs(t *testing.T) {
 		{"schedule backfill", "#/schedules/nightly", func(tb *tab) {
 			n = runs()
 			tb.press(".page", "Backfill")
+			tb.untilTrue(`document.querySelector("dialog[open] .button.primary")?.disabled ?? false`) // without times
 			tb.confirm("Backfill", "From", "2026-01-01T00:00", "To", "2026-01-03T00:00")
 		}, func() bool { return runs() == n+2 }},
 		{"schedule delete", "#/schedules/paused%20one", func(tb *tab) {

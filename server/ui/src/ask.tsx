@@ -35,6 +35,8 @@ export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; 
       setUnder(false);
     }
   };
+  const lacks = (!!q.danger && !reason.trim()) || (q.typed !== undefined && typed !== q.typed) ||
+    !!q.fields?.some((f) => f.type === "datetime-local" && !values[f.name]);
   return (
     <Dialog title={q.title} onClose={onClose}>
       <form class="form" onSubmit={act}>
@@ -47,7 +49,7 @@ export function Ask({ q, onClose, onDone }: { q: Question; onClose: () => void; 
         {error !== null && <Trouble error={error} />}
         <footer class="buttons end">
           <button type="button" class="button" onClick={onClose}>Do nothing</button>
-          <button class={"button primary" + (q.danger ? " is-danger" : "")} disabled={under || (!!q.danger && !reason.trim()) || (q.typed !== undefined && typed !== q.typed)}>{q.button}</button>
+          <button class={"button primary" + (q.danger ? " is-danger" : "")} disabled={under || lacks}>{q.button}</button>
         </footer>
       </form>
     </Dialog>

@@ -25,7 +25,8 @@ export function Schedules({ name }: { name?: string | undefined }) {
   });
   const backfill = (s: Schedule): Question => ({
     title: "Backfill " + s.name, button: "Backfill", does: "A run begins for each instant of the schedule in this time.",
-    fields: [{ name: "from", label: "From", type: "datetime-local" }, { name: "to", label: "To", type: "datetime-local" }],
+    fields: [{ name: "from", label: "From (your time)", type: "datetime-local" },
+      { name: "to", label: "To (your time)", type: "datetime-local" }],
     act: (reason, v) => post("schedules/{name}/backfill", { name: s.name }, { reason, from: new Date(v.from!).toISOString(), to: new Date(v.to!).toISOString() }),
   });
   const remove = (s: Schedule): Question => ({
