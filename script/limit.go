@@ -62,8 +62,8 @@ func shutStretches() {
 	}()
 }
 
-// watch interrupts stretches that exceed a limit, one after the other. One that a stretch has let begin is of no use any
-// more.
+// watch interrupts stretches that exceed a limit, one after the other. One that a stretch has let begin is of no use
+// any more.
 type watch struct {
 	interrupt func(why string, ended <-chan struct{})
 	timer     *time.Timer // nil: no stretch has begun

@@ -9,9 +9,9 @@ import (
 // # Sums of texts
 //
 // A text that is added to itself doubles, and a few such sums take all memory before the watch has had its turn: while
-// gigabytes are copied the collector, which waits for the copy, stops all others. So the right side of each sum, and what a
-// template has behind its first expression, is looked at before: a text of more than half of what a string may have is
-// refused. What grows by less at a time takes its time, and the watch sees it.
+// gigabytes are copied the collector, which waits for the copy, stops all others. So the right side of each sum, and
+// what a template has behind its first expression, is looked at before: a text of more than half of what a string may
+// have is refused. What grows by less at a time takes its time, and the watch sees it.
 
 // summand is the global function through which these go. No script can have a name like this.
 const summand = "a summand"

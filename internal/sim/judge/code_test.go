@@ -63,7 +63,8 @@ func TestWhatCodeSends(t *testing.T) {
 func TestAForkHasTheFirstMessage(t *testing.T) {
 	for _, value := range []string{"first of r1", "first of r0"} {
 		x := &expected{oracle: newOracle(senders(), nil), run: "r1-fork-2", lines: []string{plan.Line("re1", value)}}
-		if x.received(plan.Op{Kind: plan.Receive, Name: "re1", To: "box"}, "re1"); (x.wrong == "") != (value == "first of r1") {
+		x.received(plan.Op{Kind: plan.Receive, Name: "re1", To: "box"}, "re1")
+		if (x.wrong == "") != (value == "first of r1") {
 			t.Errorf("%s: %q", value, x.wrong)
 		}
 	}
