@@ -1,6 +1,10 @@
 package script
 
-import "time"
+import (
+	"runtime/debug"
+	"slices"
+	"time"
+)
 
 // Processor is the processor time of the process, for benchmarks.
 var Processor = processor
@@ -9,5 +13,16 @@ var Processor = processor
 func ShortLimits(t interface{ Cleanup(func()) }) {
 	before := maxCode
 	maxCode = 50 * time.Millisecond
+	t.Cleanup(func() { maxCode = before })
+}
+
+// LimitsUnderRace has code stopped after ten seconds where the race detector makes it take ten times as long.
+func LimitsUnderRace(t interface{ Cleanup(func()) }) {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return
+	}
+	before := maxCode
+	maxCode = 10 * time.Second
 	t.Cleanup(func() { maxCode = before })
 }

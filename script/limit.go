@@ -22,9 +22,9 @@ import (
 var maxCode = time.Second
 
 const (
-	maxStarved = 10 * time.Second // of the clock
-	maxGrowth  = 128 << 20        // of the heap meanwhile, in bytes
-	notAlone   = 2                // times this, though others execute, too
+	maxStarved = 10        // times this, of the clock
+	maxGrowth  = 128 << 20 // of the heap meanwhile, in bytes
+	notAlone   = 2         // times this, though others execute, too
 	watchFrom  = 10 * time.Millisecond
 	looks      = 5 * time.Millisecond // between two looks at the heap
 )
@@ -123,7 +123,7 @@ func (w *watch) look(began time.Time) {
 		case <-tick.C:
 		}
 		switch took := time.Since(began); {
-		case took > maxCode && processor()-spent > maxCode, took > maxStarved:
+		case took > maxCode && processor()-spent > maxCode, took > maxStarved*maxCode:
 			w.interrupt("its code has executed for "+maxCode.String()+" without a wait", w.ended)
 			return
 		case objects() < before+maxGrowth:

@@ -71,6 +71,7 @@ var runaways = map[string]struct{ code, want string }{
 // TestRunaways: each of a corpus of runaways ends in its way, and the process goes on with other
 // runs meanwhile, and takes no more memory than a second gives it.
 func TestRunaways(t *testing.T) {
+	script.LimitsUnderRace(t)
 	lib, err := script.Open(script.Config{Tasks: tasks})
 	if err != nil {
 		t.Fatal(err)
