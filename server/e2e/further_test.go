@@ -195,7 +195,10 @@ func TestChildrenLiveByEvents(t *testing.T) {
 	s.until(t, "brood-1", store.Suspended)
 	tb := open(t, b, s.url+runPath("brood-1", "children"), `.small-list li:nth-child(3)`)
 	tb.untilTrue(`document.querySelector("header .live").textContent === "live"`)
-	tb.untilTrue(`[...document.querySelectorAll(".small-list .badge")].every((e) => e.textContent === "suspended")`)
+	tb.untilTrue(`document.querySelector(".small-list").innerText.match(/suspended/g)?.length === 3`)
+	tb.script(`window.gone = 0; new MutationObserver(() => {
+		if (!document.querySelector(".small-list")) window.gone++;
+	}).observe(document.body, { childList: true, subtree: true }); 0`)
 	id := is[string](tb, `document.querySelector(".small-list li:nth-child(3) .id").textContent`)
 	if err := stet.Message[int]("next").Send(ctx, e, id, 7); err != nil {
 		t.Fatal(err)
@@ -204,6 +207,9 @@ func TestChildrenLiveByEvents(t *testing.T) {
 		document.querySelector(".small-list li:first-child .id").textContent === ` + quote(id))
 	tb.untilTrue(`document.querySelector(".small-list li:first-child").textContent.includes("index out of range")`)
 	tb.untilTrue(`document.querySelector('[aria-label="Children"]').textContent.includes("1 failed or stalled")`)
+	if n := is[int](tb, `window.gone`); n != 0 {
+		t.Errorf("the list was away %d times while it was read again", n)
+	}
 	tb.looks("children-stalled")
 	tb.clean()
 }

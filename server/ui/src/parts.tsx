@@ -65,8 +65,11 @@ export function Empty({ title, children }: { title: string; children?: Component
 
 export const Loading = () => <p class="dim pad" aria-busy="true">Reading…</p>;
 
-/** Reads something when the page opens, and again when key changes. */
-export function useLoad<T>(read: (stop: AbortSignal) => Promise<T>, key: string) {
+/**
+ * Reads something when the page opens, and again when key changes. With keep a change of the key is news of the same
+ * thing: until it is read what was known stands there.
+ */
+export function useLoad<T>(read: (stop: AbortSignal) => Promise<T>, key: string, keep = false) {
   const [state, setState] = useState<{ data?: T; error?: unknown; key: string }>({ key: "" });
   const latest = useRef(read);
   latest.current = read;
@@ -85,7 +88,7 @@ export function useLoad<T>(read: (stop: AbortSignal) => Promise<T>, key: string)
     void load();
     return () => { current.current = "left"; };
   }, [key]);
-  const fresh = state.key === key;
+  const fresh = keep || state.key === key;
   return { data: fresh ? state.data : undefined, error: fresh ? state.error : undefined, load };
 }
 

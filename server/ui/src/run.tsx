@@ -479,7 +479,8 @@ function Inbox({ id, run, news }: { id: string; run: Run; news: Item[] | undefin
 }
 
 function Children({ run, version }: { run: Run; version: number }) {
-  const { data, error, load } = useLoad((stop) => get("runs", { query: "parent=" + run.number, limit: 200 }, stop), run.id + version);
+  const { data, error, load } = useLoad((stop) => get("runs", { query: "parent=" + run.number, limit: 200 }, stop),
+    run.id + version, true);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
   if (!data.runs.length) return <Empty title="It has started no other runs" />;
@@ -543,7 +544,7 @@ function Stream({ id, name, last: known, at: knownAt, news }: { id: string; name
 }
 
 function RunAudit({ id, version }: { id: string; version: number }) {
-  const { data, error, load } = useLoad((stop) => get("runs/{id}/audit", { id }, stop), id + version);
+  const { data, error, load } = useLoad((stop) => get("runs/{id}/audit", { id }, stop), id + version, true);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
   return <AuditList acts={data.audit} none="Nobody has acted on this run" />;

@@ -43,7 +43,7 @@ function Source({ files, stands = [], run }: { files: ScriptFile[]; stands?: Scr
 /** The source that a run executes, and the lines at which it stands. */
 export function RunScript({ run, version }: { run: Run; version: number }) {
   const key = [run.id, run.status, version, JSON.stringify(run.waits_for ?? [])].join("\n");
-  const { data, error, load } = useLoad((stop) => get("runs/{id}/script", { id: run.id }, stop), key);
+  const { data, error, load } = useLoad((stop) => get("runs/{id}/script", { id: run.id }, stop), key, true);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
   const files = data.files.map((f) => f.name);
