@@ -68,39 +68,47 @@ func (l Loc) Key(key string, occurrence int) Loc {
 
 // Iteration returns the location inside l of loop iteration n. Iterations count from 0.
 func (l Loc) Iteration(n int64) Loc {
-	b := make([]byte, 0, len(l)+10)
-	b = append(append(b, l...), kindIteration)
-	return Loc(appendNumber(b, uint64(n)))
+	var b strings.Builder
+	b.Grow(len(l) + 2 + maxBytes)
+	b.WriteString(string(l))
+	b.WriteByte(kindIteration)
+	writeNumber(&b, uint64(n))
+	return Loc(b.String())
 }
 
 func (l Loc) text(kind byte, text string, occurrence int) Loc {
-	b := make([]byte, 0, len(l)+len(text)+4)
-	b = append(append(b, l...), kind)
+	var b strings.Builder
+	b.Grow(len(l) + len(text) + 4)
+	b.WriteString(string(l))
+	b.WriteByte(kind)
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; c {
 		case 0x00:
-			b = append(b, escape, 0x01)
+			b.WriteString("\x01\x01") // escape, 1
 		case escape:
-			b = append(b, escape, 0x02)
+			b.WriteString("\x01\x02") // escape, 2
 		default:
-			b = append(b, c)
+			b.WriteByte(c)
 		}
 	}
-	b = append(b, terminator)
-	return Loc(appendNumber(b, uint64(occurrence-1)))
+	b.WriteByte(terminator)
+	writeNumber(&b, uint64(occurrence-1))
+	return Loc(b.String())
 }
 
-// appendNumber appends n so that byte order is numeric order.
-func appendNumber(b []byte, n uint64) []byte {
+// maxBytes is how many bytes a number has at most, without their count.
+const maxBytes = 8
+
+// writeNumber writes n so that byte order is numeric order.
+func writeNumber(b *strings.Builder, n uint64) {
 	size := 0
 	for m := n; m > 0; m >>= 8 {
 		size++
 	}
-	b = append(b, byte(size))
+	b.WriteByte(byte(size))
 	for i := size - 1; i >= 0; i-- {
-		b = append(b, byte(n>>(8*i)))
+		b.WriteByte(byte(n >> (8 * i)))
 	}
-	return b
 }
 
 // segment is one decoded segment.
