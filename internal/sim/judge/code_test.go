@@ -59,8 +59,17 @@ func TestWhatCodeSends(t *testing.T) {
 	}
 }
 
-// TestAForkHasTheFirstMessage that its origin has received (seed 751). That of another run is nobody's.
-func TestAForkHasTheFirstMessage(t *testing.T) {
+// TestFirstMessages: a fork has that which its origin has received (seed 751). That of another run a run has only if an
+// operator has sent a dead letter again (seed 1776).
+func TestFirstMessages(t *testing.T) {
+	again := senders()
+	again.Acts = []plan.Act{{Kind: plan.Replay, Run: "r1"}}
+	o := newOracle(again, nil)
+	o.acts[0] = &plan.Note{}
+	x := &expected{oracle: o, run: "r1", lines: []string{plan.Line("re1", "first of r0")}}
+	if x.received(plan.Op{Kind: plan.Receive, Name: "re1", To: "box"}, "re1"); x.wrong != "" {
+		t.Errorf("of a dead letter: %s", x.wrong)
+	}
 	for _, value := range []string{"first of r1", "first of r0"} {
 		x := &expected{oracle: newOracle(senders(), nil), run: "r1-fork-2", lines: []string{plan.Line("re1", value)}}
 		x.received(plan.Op{Kind: plan.Receive, Name: "re1", To: "box"}, "re1")

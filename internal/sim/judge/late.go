@@ -160,13 +160,16 @@ func (l *lates) full() bool {
 	return false
 }
 
+// opening is how long a process that begins waits for an answer, before it begins once more.
+const opening = 5 * time.Second
+
 // judge looks at what waits. wrong: something is, or a process does not live.
 func (l *lates) judge(wrong bool) {
 	if wrong || !l.healed {
 		l.healed, l.unrest = true, l.now()
 		return
 	}
-	calm := l.unrest + l.lease() // what is under way has ended
+	calm := l.unrest + max(l.lease(), opening) // what is under way has ended
 	// After a claim without an answer each claim waits for what is on its way to the store, for so long at most.
 	soon := time.Second + l.lease()/8
 	if l.plan.Disk || l.now() < calm {
