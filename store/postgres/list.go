@@ -93,8 +93,10 @@ func (s *search) add(f *store.Filter) {
 		for i, shard := range f.Claimed {
 			groups[i], slots[i] = shard.Group, int64(shard.Slot)
 		}
-		s.and("r.run_no=ANY(ARRAY(SELECT a.run_no FROM unnest(?::text[], ?::bigint[]) AS w(grp, slot) "+
-			"JOIN stet.runs a ON a.ready=2 AND a.grp=w.grp COLLATE \"C\" AND a.slot=w.slot))", groups, slots)
+		// In this order they are in one index only, as in ofListing.
+		s.and("r.run_no=ANY(ARRAY(SELECT c.run_no FROM unnest(?::text[], ?::bigint[]) AS w(grp, slot), LATERAL ("+
+			"SELECT a.run_no FROM stet.runs a WHERE a.ready=2 AND a.grp=w.grp COLLATE \"C\" AND a.slot>=w.slot "+
+			"AND a.slot<=w.slot ORDER BY a.slot) c))", groups, slots)
 	}
 	values := f.TagValues()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -219,7 +221,9 @@ func listQuery(f *store.Filter, limit int, after store.Place) (query string, arg
 		names := slices.Clone(f.Workflows)
 		slices.Sort(names)
 		q = &search{args: []any{possible(slices.Compact(names)), numbers(f.Statuses)}}
-		q.add(&rest)
+		if f.ByEnded {
+			q.add(&rest)
+		} // otherwise w and s say all of it
 	} else {
 		q = newSearch(f)
 	}
@@ -227,6 +231,8 @@ func listQuery(f *store.Filter, limit int, after store.Place) (query string, arg
 	case f.ByEnded:
 		q.and("r.ended>0 AND (r.ended, r.run_no)<(?::bigint, ?::bigint)", int64(after.Ended), int64(after.No))
 		q.and("r.ended<=?", int64(after.Ended)) // so that an index begins there
+	case after.No != 0 && merged:
+		q.and("(r.status, r.run_no)<(s.status, ?)", int64(after.No))
 	case after.No != 0:
 		q.and("r.run_no<?", int64(after.No))
 	}
@@ -234,13 +240,13 @@ func listQuery(f *store.Filter, limit int, after store.Place) (query string, arg
 		return "SELECT " + columns + " FROM stet.runs r WHERE " + q.where() + order, q.args
 	}
 	// Of each workflow and status the first runs, from an index that has them in order.
-	part := func(more string) string {
-		return "(SELECT r.run_no FROM stet.runs r WHERE r.workflow=w.name AND r.status=s.status AND " +
-			q.where() + more + order + ")"
+	part := func(these, more, order string) string {
+		return "(SELECT r.run_no FROM stet.runs r WHERE " + these + " AND " + q.where() + more + order + ")"
 	}
-	parts := part("")
+	parts := part(ofListing, "", " ORDER BY r.status DESC, r.run_no DESC LIMIT "+fmt.Sprint(limit+1))
 	if f.ByEnded {
-		parts = part(" AND r.expires IS NULL") + " UNION ALL " + part(" AND r.expires IS NOT NULL")
+		these := "r.workflow=w.name AND r.status=s.status"
+		parts = part(these, " AND r.expires IS NULL", order) + " UNION ALL " + part(these, " AND r.expires IS NOT NULL", order)
 	}
 	statuses := "SELECT unnest(" + anyStatus(f.ByEnded) + ")"
 	if len(f.Statuses) > 0 {
@@ -251,6 +257,11 @@ func listQuery(f *store.Filter, limit int, after store.Place) (query string, arg
 	return listedWorkflows + "SELECT " + columns + " FROM stet.runs r WHERE r.run_no=ANY(ARRAY(SELECT x.run_no FROM w, (" +
 		statuses + ") AS s(status), LATERAL (" + parts + ") x))" + order, q.args
 }
+
+// ofListing are the runs of a workflow and a status, to be ordered by status first. An equation would say the same of the
+// status, and let the server order by run_no alone: then it walks through all runs, from the newest, for a page of those
+// that it takes for frequent and that are rare by now, or reads the table. In this order they are in one index only.
+const ofListing = "r.workflow=w.name AND r.status>=s.status AND r.status<=s.status"
 
 // anyStatus returns all statuses, or those of runs that have ended.
 func anyStatus(ended bool) string {
@@ -304,7 +315,8 @@ func countQuery(f *store.Filter) (query string, args []any) {
 	return listedWorkflows + `SELECT c.workflow, c.status, count(*) FROM (
 		SELECT s.status, x.workflow FROM (SELECT DISTINCT unnest($2::bigint[]) AS status) s, LATERAL (
 			SELECT w.name AS workflow FROM (SELECT name FROM w ORDER BY name OFFSET 0) w, LATERAL (
-				SELECT FROM stet.runs r WHERE r.workflow=w.name AND r.status=s.status LIMIT $3) r LIMIT $3) x) c
+				SELECT FROM stet.runs r WHERE ` + ofListing + `
+					ORDER BY r.status LIMIT $3) r LIMIT $3) x) c
 		GROUP BY c.workflow, c.status`,
 		[]any{possible(slices.Compact(names)), numbers(statuses), int64(f.Most) + 1}
 }
