@@ -75,8 +75,17 @@ func (t *tx) eachSteady(sql string, args []any, fn func(scan func(dest ...any) e
 // eachFree is each outside of a transaction, for a query of many forms over any number
 // of rows: the server plans it as it likes (see steady).
 func (t *tx) eachFree(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+	return t.eachSet(freeText, sql, args, fn)
+}
+
+// eachListed is each outside of a transaction, for a query of many forms that has an index for each.
+func (t *tx) eachListed(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+	return t.eachSet(listedText, sql, args, fn)
+}
+
+func (t *tx) eachSet(settings, sql string, args []any, fn func(scan func(dest ...any) error) error) error {
 	batch := &pgx.Batch{}
-	batch.Queue(freeText)
+	batch.Queue(settings)
 	batch.Queue(t.s.sql(sql), plain(args)...)
 	results := t.conn.SendBatch(t.ctx, batch)
 	_, err := results.Exec()

@@ -166,8 +166,11 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	err = s.single(ctx, "list runs", func(t *tx) error {
 		each := t.eachFree
-		if len(f.IDs)+len(f.Nos) > 0 {
+		switch {
+		case len(f.IDs)+len(f.Nos) > 0:
 			each = t.eachSteady // callers that wait for runs ask often
+		case f.Plain() && !f.ByEnded:
+			each = t.eachListed
 		}
 		return each(query, args, func(scan func(...any) error) error {
 			run, err := scanRun(scan)
@@ -246,7 +249,8 @@ func listQuery(f *store.Filter, limit int, after store.Place) (query string, arg
 	parts := part(ofListing, "", " ORDER BY r.status DESC, r.run_no DESC LIMIT "+fmt.Sprint(limit+1))
 	if f.ByEnded {
 		these := "r.workflow=w.name AND r.status=s.status"
-		parts = part(these, " AND r.expires IS NULL", order) + " UNION ALL " + part(these, " AND r.expires IS NOT NULL", order)
+		parts = part(these, " AND r.expires IS NULL", order) + " UNION ALL " +
+			part(these, " AND r.expires IS NOT NULL", order)
 	}
 	statuses := "SELECT unnest(" + anyStatus(f.ByEnded) + ")"
 	if len(f.Statuses) > 0 {
@@ -258,9 +262,9 @@ func listQuery(f *store.Filter, limit int, after store.Place) (query string, arg
 		statuses + ") AS s(status), LATERAL (" + parts + ") x))" + order, q.args
 }
 
-// ofListing are the runs of a workflow and a status, to be ordered by status first. An equation would say the same of the
-// status, and let the server order by run_no alone: then it walks through all runs, from the newest, for a page of those
-// that it takes for frequent and that are rare by now, or reads the table. In this order they are in one index only.
+// ofListing are the runs of a workflow and a status, to be ordered by status first. An equation would say the same of
+// the status, and let the server order by run_no alone: then it walks through all runs, from the newest, for a page of
+// those that it takes for frequent and that are rare by now, or reads the table. In this order they are in one index.
 const ofListing = "r.workflow=w.name AND r.status>=s.status AND r.status<=s.status"
 
 // anyStatus returns all statuses, or those of runs that have ended.
@@ -282,7 +286,11 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	query, args := countQuery(&f)
 	counts := storekit.Counts{}
 	err := s.single(ctx, "count runs", func(t *tx) error {
-		return t.eachFree(query, args, func(scan func(...any) error) error {
+		each := t.eachFree
+		if f.Most > 0 && f.Plain() {
+			each = t.eachListed
+		}
+		return each(query, args, func(scan func(...any) error) error {
 			var k storekit.Counted
 			var status, runs int64
 			err := scan(&k.Workflow, &status, &runs)

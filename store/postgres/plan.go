@@ -18,7 +18,7 @@ import (
 //   - the settings below forbid all other plans.
 //
 // TestPlans checks it. Listings, whose conditions come from users, are planned each time,
-// without these settings.
+// without these settings, but for those of workflows and statuses: these have an index.
 
 // steady are the kinds of plans that are forbidden in the daily work.
 var steady = []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin"}
@@ -31,6 +31,9 @@ func steadyText(local string) string {
 
 // freeText takes them back for the transaction.
 var freeText = planText("force_custom_plan", "on", "true")
+
+// listedText lets the server plan each statement, and forbids the same kinds of plans.
+var listedText = planText("force_custom_plan", "off", "true")
 
 func planText(mode, enable, local string) string {
 	var text strings.Builder
