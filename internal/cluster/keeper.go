@@ -65,7 +65,8 @@ type Term struct {
 
 // Run waits for the leases, and calls serve for each term, until stop ends. serve must
 // return soon after stop ends, and at once after held ends. Run renews while serve drains,
-// releases the leases when it has returned, and returns its error.
+// releases the leases when it has returned, and returns its error; joined with one that wraps
+// ErrReplaced if the leases are those of a process that replaces this one.
 func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context, t Term) error) error {
 	defer k.signOff()
 	for {
@@ -82,7 +83,9 @@ func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context
 		err, ended := k.renew(t, served)
 		if !ended {
 			lose(ErrLost)
-			err = <-served
+			if err = <-served; err != nil { // otherwise the next attempt says so
+				err = errors.Join(replaced(&k.Node, k.describe(stop).Leases...), err)
+			}
 		}
 		lose(nil)
 		k.release(t)

@@ -157,3 +157,31 @@ func TestExclusive(t *testing.T) {
 		}
 	})
 }
+
+// TestAReplacedProcessThatIsStuck says both: that it was replaced, and what has not returned.
+func TestAReplacedProcessThatIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		former, later := keeper(t, s, "a"), keeper(t, s, "a")
+		former.Node.Replaces, later.Node.Replaces, later.Node.Boot = true, true, "a2"
+		ctx, cancel := context.WithCancel(t.Context())
+		stuck := errors.New("one has not returned")
+		begun, ended, over := make(chan string, 8), make(chan error, 1), make(chan error, 1)
+		go func() {
+			ended <- former.Run(ctx, func(_, held context.Context, _ Term) error {
+				begun <- "former"
+				<-held.Done()
+				return stuck
+			})
+		}()
+		<-begun
+		go func() { over <- later.Run(ctx, hold(begun)) }()
+		if err := <-ended; !errors.Is(err, ErrReplaced) || !errors.Is(err, stuck) {
+			t.Errorf("expected both errors, found %v", err)
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
