@@ -50,7 +50,9 @@ type node struct {
 	machine *box.Machine // nil: it does not live
 	lives   int
 	calm    bool // it was asked to stop when the world was healed
-	gone    bool // for good
+	// stopping is the life that was asked to stop last.
+	stopping *box.Machine
+	gone     bool // for good
 	fate
 }
 
@@ -380,7 +382,7 @@ func (w *world) stop(n *node, later time.Duration) {
 	if _, dead := m.Dead(); dead {
 		return
 	}
-	n.calm = w.healed
+	n.calm, n.stopping = w.healed, m
 	w.Deliver(box.Message{From: w.client.ID, To: m.ID, Kind: wire.Plan})
 	w.buried(n, m, later)
 	w.After(40*time.Second, m.Kill) // as what supervises processes does
@@ -443,7 +445,7 @@ func (w *world) watch() {
 	for _, n := range w.nodes {
 		if !n.gone {
 			_, dead := n.machine.Dead()
-			wrong = wrong || dead
+			wrong = wrong || dead || n.machine == n.stopping // it drains, for as long as its bodies take
 		}
 	}
 	w.judge.Look(wrong)

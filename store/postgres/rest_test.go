@@ -54,7 +54,7 @@ func TestListsDoNotReadTheStore(t *testing.T) {
 	l.Check(t, 2000, 18000, storetest.Questions(), w.reading)
 }
 
-// TestListsNeedNoStatistics: they read as little of a table that was analyzed, and not vacuumed, and walk along the index
+// TestListsNeedNoStatistics: they read as little of a table that was analyzed and not vacuumed, and walk along the index
 // that has them in their order. A vacuum would let the server choose it.
 func TestListsNeedNoStatistics(t *testing.T) {
 	t.Parallel()

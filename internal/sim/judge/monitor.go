@@ -358,6 +358,11 @@ func (m *monitor) turn(t *store.Turn) {
 			}
 		}
 	}
+	if u := t.Update; u != nil && u.Continue != nil { // the entries of what it has received are dropped
+		for _, value := range published.FindAllString(string(u.Continue.Input), -1) {
+			m.got[value] = true
+		}
+	}
 	for _, e := range t.Entries {
 		if e.Kind == store.KindEvent && e.State == store.Open {
 			m.waits[m.ids[t.Run]] = m.now()

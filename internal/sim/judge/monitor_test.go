@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,6 +22,22 @@ func TestAReleaseOfAFormerEpoch(t *testing.T) {
 		_, held := m.holders[shard]
 		if current := epoch == 2; held == current || o.lates.runs[1].Claimed == current {
 			t.Errorf("after the release of epoch %d: held %t, claimed %t", epoch, held, o.lates.runs[1].Claimed)
+		}
+	}
+}
+
+// TestAnEventBeforeAContinuation is in the input of what the run goes on with, and in no entry (seed 3710).
+func TestAnEventBeforeAContinuation(t *testing.T) {
+	act := plan.Act{No: 30, Kind: plan.Publish, Name: "once"}
+	for _, got := range []int{30, 31} {
+		o := newOracle(plan.Plan{Acts: []plan.Act{act}}, func() time.Duration { return 0 })
+		o.acts[act.No] = &plan.Note{Kind: plan.Done}
+		m := newMonitor(o, func(string, ...any) {}, func(int) string { return "" })
+		m.turn(&store.Turn{Run: 1, Update: &store.Update{
+			Status: store.Running, Continue: &store.Continuation{Input: []byte("ev1=act " + strconv.Itoa(got))},
+		}})
+		if o.events(); len(o.violations) > 0 == (got == act.No) {
+			t.Errorf("after act %d: %q", got, o.violations)
 		}
 	}
 }

@@ -46,6 +46,7 @@ type oracle struct {
 	plans    *schedules
 	spins    *spins
 	lates    *lates
+	lives    lives
 	when     map[int]span             // of acts
 	asked    map[string]time.Duration // when the start of a run was
 	waits    map[string]time.Duration // when a run began to wait for an event, the last time
@@ -75,7 +76,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
 	o.kept, o.got = map[string][]string{}, map[string]bool{}
-	o.story = &story{now: now}
+	o.story, o.lives = &story{now: now}, lives{}
 	o.atRest, o.misled = map[string]bool{}, map[string]bool{}
 	o.items = &items{
 		o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}, map[store.ItemNo]bool{},
@@ -108,9 +109,12 @@ func (o *oracle) violated(format string, args ...any) {
 func (o *oracle) note(n plan.Note) (die bool) {
 	at := operation{n.Run, n.Op}
 	o.story.note(n)
+	o.lives.seen(n.Node)
 	switch n.Kind {
 	case plan.BodyBegins:
-		if since, ok := o.durable[at]; ok && !o.changed[n.Run] {
+		if o.lives.replaced(n.Node) {
+			o.count("body of a process that was replaced")
+		} else if since, ok := o.durable[at]; ok && !o.changed[n.Run] {
 			o.violated("2: %s of %s begins again on %s; its result is recorded since %s", n.Op, n.Run, n.Node, since)
 		}
 		o.bodies[n.Exec] = &body{operation: at, attempt: n.Attempt, node: n.Node}

@@ -104,3 +104,17 @@ func TestAForkOfACancelledRun(t *testing.T) {
 		}
 	}
 }
+
+// TestABodyOfAReplacedProcess may begin again, until that looks at its lease (seed 3347): it was to be dead.
+func TestABodyOfAReplacedProcess(t *testing.T) {
+	for _, node := range []string{"node1-1", "node1-2", "node2-1"} {
+		o := newOracle(plan.Plan{}, func() time.Duration { return 0 })
+		o.note(plan.Note{Kind: plan.Executes, Run: "r", Node: "node1-2"})
+		o.durable[operation{"r", "st1"}] = 1
+		o.note(plan.Note{Kind: plan.BodyBegins, Run: "r", Op: "st1", Attempt: 1, Exec: "x", Node: node})
+		said := slices.ContainsFunc(o.violations, func(v string) bool { return strings.HasPrefix(v, "2: ") })
+		if said != (node != "node1-1") {
+			t.Errorf("%s: %q", node, o.violations)
+		}
+	}
+}
