@@ -54,8 +54,8 @@ func TestListsDoNotReadTheStore(t *testing.T) {
 	l.Check(t, 2000, 18000, storetest.Questions(), w.reading)
 }
 
-// TestListsNeedNoStatistics: they read as little of a table that was analyzed and not vacuumed, and walk along the index
-// that has them in their order. A vacuum would let the server choose it.
+// TestListsNeedNoStatistics: they read as little of a table that was analyzed and not vacuumed, and walk along the
+// index that has them in their order. A vacuum would let the server choose it.
 func TestListsNeedNoStatistics(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
