@@ -51,7 +51,7 @@ func (e *ends) turn(t *store.Turn, id string, changed bool) {
 		return
 	}
 	if !e.known(id) {
-		e.story.tell("%s ends as %s", id, t.Update.Status)
+		e.story.Tell("%s ends as %s", id, t.Update.Status)
 		e.at[id] = e.now() // an ended run answers those that ask for its end later
 	}
 	for _, child := range e.children[t.Run] {

@@ -27,7 +27,7 @@ type World struct {
 // New returns the judge of a world.
 func New(w World) *Judge {
 	o := newOracle(w.Plan, w.Now)
-	o.story.line = w.Tell
+	o.story.Line = w.Tell
 	return &Judge{o, newMonitor(o, w.Log, w.Name)}
 }
 
@@ -92,11 +92,11 @@ func (j *Judge) Look(wrong bool) { j.oracle.lates.judge(wrong) }
 // Fault tells of a fault that begins.
 func (j *Judge) Fault(f plan.Fault) {
 	j.Count("fault " + f.Kind)
-	j.oracle.story.fault(f, &j.oracle.plan)
+	j.oracle.story.Fault(f, &j.oracle.plan)
 }
 
 // Tell tells of something else that happens.
-func (j *Judge) Tell(format string, args ...any) { j.oracle.story.tell(format, args...) }
+func (j *Judge) Tell(format string, args ...any) { j.oracle.story.Tell(format, args...) }
 
 // Lost takes the loss of a request, or of an answer.
 func (j *Judge) Lost() { j.oracle.spins.lost++ }

@@ -134,7 +134,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 			}
 		}
 		if taken > 0 {
-			m.story.tell("%s takes %d shards over", m.name(to), taken)
+			m.story.Tell("%s takes %d shards over", m.name(to), taken)
 		}
 	case "Release":
 		m.released(wire.Released(request, body))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/internal/sim/story"
 	"github.com/stet-run/stet/store"
 )
 
@@ -18,7 +19,7 @@ type oracle struct {
 	now        func() time.Duration
 	violations []string
 	reached    map[string]int
-	story      *story
+	story      *story.Story
 
 	bodies   map[string]*body            // by execution
 	begun    map[body]int                // how often an attempt began
@@ -76,7 +77,7 @@ func newOracle(p plan.Plan, now func() time.Duration) *oracle {
 		started: map[string]plan.Note{}, resolved: map[operation]plan.Note{}, dumps: map[string]*plan.Dump{},
 	}
 	o.kept, o.got = map[string][]string{}, map[string]bool{}
-	o.story, o.lives = &story{now: now}, lives{}
+	o.story, o.lives = &story.Story{Now: now}, lives{}
 	o.atRest, o.misled = map[string]bool{}, map[string]bool{}
 	o.items = &items{
 		o, map[store.ItemNo]*item{}, map[store.RunNo]map[store.ItemNo]store.ItemKind{}, map[store.ItemNo]bool{},
@@ -101,14 +102,14 @@ func (o *oracle) count(situation string) { o.reached[situation]++ }
 func (o *oracle) violated(format string, args ...any) {
 	if v := fmt.Sprintf("%.2000s", fmt.Sprintf(format, args...)); !slices.Contains(o.violations, v) {
 		o.violations = append(o.violations, v)
-		o.story.tell("BROKEN %s", v)
+		o.story.Tell("BROKEN %s", v)
 	}
 }
 
 // note takes what a machine says, and whether that is to die.
 func (o *oracle) note(n plan.Note) (die bool) {
 	at := operation{n.Run, n.Op}
-	o.story.note(n)
+	o.story.Note(n)
 	o.lives.seen(n.Node)
 	switch n.Kind {
 	case plan.BodyBegins:
@@ -276,7 +277,7 @@ const (
 // died takes the death of a machine.
 func (o *oracle) died(node string) {
 	o.count("node died")
-	o.story.tell("%s has ended", node)
+	o.story.Tell("%s has ended", node)
 	o.lates.unrest = o.now()
 	o.limits.died(node)
 }

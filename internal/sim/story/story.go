@@ -1,4 +1,5 @@
-package judge
+// Package story tells what happens in a simulated world in words.
+package story
 
 import (
 	"cmp"
@@ -8,22 +9,23 @@ import (
 	"github.com/stet-run/stet/internal/sim/plan"
 )
 
-// story tells what happens in a world in words: faults, acts, bodies, takeovers, and the promise that is
+// Story tells what happens in a world in words: faults, acts, bodies, takeovers, and the promise that is
 // broken. A trace has a thousand lines for each of these.
-type story struct {
-	now  func() time.Duration
-	line func(string) // nil: nobody listens
+type Story struct {
+	Now  func() time.Duration
+	Line func(string) // nil: nobody listens
 }
 
-func (s *story) tell(format string, args ...any) {
-	if s.line != nil {
-		s.line(fmt.Sprintf("%10.3f s  ", s.now().Seconds()) + fmt.Sprintf(format, args...))
+// Tell tells something.
+func (s *Story) Tell(format string, args ...any) {
+	if s.Line != nil {
+		s.Line(fmt.Sprintf("%10.3f s  ", s.Now().Seconds()) + fmt.Sprintf(format, args...))
 	}
 }
 
-// fault tells of a fault when it begins.
-func (s *story) fault(f plan.Fault, of *plan.Plan) {
-	if s.line == nil {
+// Fault tells of a fault when it begins.
+func (s *Story) Fault(f plan.Fault, of *plan.Plan) {
+	if s.Line == nil {
 		return
 	}
 	who := "the client"
@@ -60,12 +62,12 @@ func (s *story) fault(f plan.Fault, of *plan.Plan) {
 	if f.Period > 0 {
 		what += fmt.Sprintf(", half of each %s", f.Period)
 	}
-	s.tell("FAULT  %s", what)
+	s.Tell("FAULT  %s", what)
 }
 
-// note tells what a machine says.
-func (s *story) note(n plan.Note) {
-	if s.line == nil {
+// Note tells what a machine says.
+func (s *Story) Note(n plan.Note) {
+	if s.Line == nil {
 		return
 	}
 	act := n.Op
@@ -79,38 +81,38 @@ func (s *story) note(n plan.Note) {
 	}
 	switch n.Kind {
 	case plan.Called:
-		s.tell("%s is requested", act)
+		s.Tell("%s is requested", act)
 	case plan.Done:
-		s.tell("%s is done %s", act, n.Value)
+		s.Tell("%s is done %s", act, n.Value)
 	case plan.Refused:
-		s.tell("%s is refused: %s", act, n.Err)
+		s.Tell("%s is refused: %s", act, n.Err)
 	case plan.Unknown:
-		s.tell("%s is given up without an answer: %s", act, n.Err)
+		s.Tell("%s is given up without an answer: %s", act, n.Err)
 	case plan.Executes:
-		s.tell("%s: its code begins on %s", n.Run, n.Node)
+		s.Tell("%s: its code begins on %s", n.Run, n.Node)
 	case plan.BodyBegins:
-		s.tell("%s: attempt %d of %s begins on %s, as %s", n.Run, n.Attempt, n.Op, n.Node, n.Exec)
+		s.Tell("%s: attempt %d of %s begins on %s, as %s", n.Run, n.Attempt, n.Op, n.Node, n.Exec)
 	case plan.BodyEnds:
 		end := "succeeds"
 		if n.Err != "" {
 			end = "fails: " + n.Err
 		}
-		s.tell("%s: attempt %d of %s on %s %s", n.Run, n.Attempt, n.Op, n.Node, end)
+		s.Tell("%s: attempt %d of %s on %s %s", n.Run, n.Attempt, n.Op, n.Node, end)
 	case plan.UndoBegins:
-		s.tell("%s: %s is being undone on %s", n.Run, n.Op, n.Node)
+		s.Tell("%s: %s is being undone on %s", n.Run, n.Op, n.Node)
 	case plan.UndoEnds:
-		s.tell("%s: %s is undone on %s", n.Run, n.Op, n.Node)
+		s.Tell("%s: %s is undone on %s", n.Run, n.Op, n.Node)
 	case plan.Leased:
-		s.tell("%s: a worker of %s has got attempt %d of %s, as %s", n.Run, n.Node, n.Attempt, n.Op, n.Exec)
+		s.Tell("%s: a worker of %s has got attempt %d of %s, as %s", n.Run, n.Node, n.Attempt, n.Op, n.Exec)
 	case plan.Accepted:
-		s.tell("%s: the answer of %s counts %s", n.Run, n.Exec, n.Err)
+		s.Tell("%s: the answer of %s counts %s", n.Run, n.Exec, n.Err)
 	case plan.Stalled:
-		s.tell("%s is stalled, %s: %s", n.Run, n.Value, n.Err)
+		s.Tell("%s is stalled, %s: %s", n.Run, n.Value, n.Err)
 	case plan.Found:
-		s.tell("%s is %s at the end %s", n.Run, n.Dump.Status, n.Dump.Error)
+		s.Tell("%s is %s at the end %s", n.Run, n.Dump.Status, n.Dump.Error)
 	case plan.Settled:
-		s.tell("nothing lives any more")
+		s.Tell("nothing lives any more")
 	case plan.Stuck:
-		s.tell("these do not end: %s", n.Value)
+		s.Tell("these do not end: %s", n.Value)
 	}
 }
