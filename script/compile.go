@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -155,14 +154,4 @@ func eachNode(v reflect.Value, seen map[uintptr]bool, visit func(node any)) {
 			eachNode(v.Index(i), seen, visit)
 		}
 	}
-}
-
-// taskNames are for messages.
-func (p *compiled) taskNames() string {
-	var names []string
-	for name := range p.tasks {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }

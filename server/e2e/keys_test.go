@@ -62,6 +62,16 @@ func (tb *tab) answer(button string, fields ...string) {
 	tb.closed()
 }
 
+// leave opens the dialog of a button, and leaves it by Escape.
+func (tb *tab) leave(selector, label string) {
+	tb.t.Helper()
+	tb.reach(selector, label)
+	tb.keys(kb.Enter)
+	tb.untilTrue(`document.querySelector("dialog[open]")?.contains(document.activeElement) ?? false`)
+	tb.keys(kb.Escape)
+	tb.back(selector, label)
+}
+
 // back waits until a dialog has been left by Escape or one of its buttons, and the focus is where
 // it was.
 func (tb *tab) back(selector, label string) {
@@ -86,11 +96,7 @@ func TestKeysOfPages(t *testing.T) {
 		keys              func(*testing.T, *tab)
 	}{
 		{"queues", "#/queues", "td a", func(t *testing.T, tb *tab) {
-			tb.reach("td .button", "Resume")
-			tb.keys(kb.Enter)
-			tb.untilTrue(`document.querySelector("dialog[open]")?.contains(document.activeElement) ?? false`)
-			tb.keys(kb.Escape)
-			tb.back("td .button", "Resume")
+			tb.leave("td .button", "Resume")
 			tb.keys(kb.Enter)
 			tb.answer("Resume", "Reason", "by keys")
 			tb.back("td .button", "Pause") // it is the same button
@@ -160,11 +166,7 @@ func TestKeysOfPages(t *testing.T) {
 			}
 		}},
 		{"nodes", "#/nodes", "td .button", func(t *testing.T, tb *tab) {
-			tb.reach("td .button", "Drain")
-			tb.keys(kb.Enter)
-			tb.untilTrue(`document.querySelector("dialog[open]")?.contains(document.activeElement) ?? false`)
-			tb.keys(kb.Escape)
-			tb.back("td .button", "Drain")
+			tb.leave("td .button", "Drain")
 			if n := must[[]store.Node](t)(e.Nodes().List(ctx)); len(n) != 1 || n[0].Draining {
 				t.Errorf("the nodes: %+v", n)
 			}
