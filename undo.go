@@ -69,8 +69,10 @@ func UndoDo(fn func(context.Context) error, opts ...UndoOption) Compensation {
 //
 //	charge.Run(ctx, order, refund.Undo())
 //
-// In is the type of the step's result; another one panics in Step, Run, Call and Go. Where Config.Tasks
-// has a function for the name, that is executed.
+// In is the type of the step's result; another one panics in Step, Run, Call and Go, whose error
+// is ErrInvalid if the name, the Permit or the Retry is none. A result that cannot be given to a
+// worker stalls the run when it is to be undone. Where Config.Tasks has a function for the name,
+// that is executed.
 func (t Task[In, Out]) Undo(opts ...UndoOption) Compensation {
 	u := undoOf(false, opts)
 	u.takes, u.task = reflect.TypeFor[In](), string(t)
@@ -93,9 +95,11 @@ func (t Task[In, Out]) Undo(opts ...UndoOption) Compensation {
 		if err != nil {
 			return err
 		}
-		if f := e.tasks[string(t)]; f != nil {
-			_, err = f(ctx, input)
+		f := e.tasks[string(t)]
+		if f == nil {
+			return Permanent(fmt.Errorf("task %q has no function here, and was not offered: %w", string(t), ErrInvalid))
 		}
+		_, err = f(ctx, input)
 		return err
 	}
 	return u

@@ -2,10 +2,12 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -308,8 +310,54 @@ func TestWrongUndoByAWorker(t *testing.T) {
 	}
 }
 
-// TestUndosOfWorkersAtEveryCommit: the process dies at each commit. A step, a child and the step of a saga are undone
-// by workers, one after the other.
+// brittle is a result that cannot be read while it is broken.
+type brittle struct{ N int }
+
+var brittleBroken atomic.Bool
+
+func (b *brittle) UnmarshalJSON(data []byte) error {
+	if brittleBroken.Load() {
+		return errors.New("broken")
+	}
+	return json.Unmarshal(data, &b.N)
+}
+
+func (b brittle) MarshalJSON() ([]byte, error) { return json.Marshal(b.N) }
+
+// TestAnUndoThatNoWorkerCanGet stalls the run, and is not taken for done. It waits for no queue: there may be none.
+func TestAnUndoThatNoWorkerCanGet(t *testing.T) {
+	flow := stet.Define("brittle", func(ctx stet.Context, n int) (int, error) {
+		_, err := stet.Step(ctx, "charge", func(context.Context) (brittle, error) { return brittle{n}, nil },
+			stet.Task[brittle, string]("refund").Undo())
+		if err != nil {
+			return 0, err
+		}
+		return 0, stet.Do(ctx, "ship", func(context.Context) error {
+			brittleBroken.Store(true)
+			return stet.Permanent(errNoStock)
+		})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{flow}})
+		w := &worker{t, e, "w1"}
+		r := begin(t, e, flow, 7)
+		waitStatus(t, e, r.ID(), store.Stalled)
+		if info, err := r.Info(t.Context()); err != nil || !strings.Contains(info.Reason, "broken") {
+			t.Errorf("%q, %v", info.Reason, err)
+		}
+		if owed := owes(t, e, r.ID()); owed != "charge" {
+			t.Errorf("owed is %q", owed)
+		}
+		brittleBroken.Store(false)
+		w.must2(e.Runs().Resume(t.Context(), r.ID(), stet.Act{}))
+		task := w.refund()
+		w.must(e.Tasks().Complete(t.Context(), task.Lease, []byte(`"ref"`)))
+		waitStatus(t, e, r.ID(), store.Failed)
+	})
+}
+
+// TestUndosOfWorkersAtEveryCommit (invariants 2 and 22): the process dies at each commit. A step, a child and the step of
+// a saga are undone by workers, one after the other.
 func TestUndosOfWorkersAtEveryCommit(t *testing.T) {
 	child := stet.Define("child-refunded", func(_ stet.Context, n int) (int, error) { return 2 * n, nil })
 	flow := stet.Define("all-undone", func(ctx stet.Context, n int) (string, error) {
@@ -340,11 +388,7 @@ func TestUndosOfWorkersAtEveryCommit(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			faults := crashFaults(s.name)
-			if s.name != "memory" && !testing.Short() {
-				faults = stettest.Faults(stettest.DieBefore, stettest.DieUnheard) // each takes its time on a disk
-			}
-			_, err := stettest.CrashEverywhere(t, flow, 10, stettest.On(s.open), faults,
+			_, err := stettest.CrashEverywhere(t, flow, 10, stettest.On(s.open), taskFaults(s.name),
 				stettest.WithConfig(stet.Config{Workflows: []stet.Definition{child}}),
 				stettest.Queues(map[string]stet.QueueSettings{"q": {Concurrency: 1}}), stettest.Driving(refunds),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, runID string) error {

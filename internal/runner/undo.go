@@ -93,11 +93,11 @@ func (b *Branch) compensate(d *owed.Effect, kind store.Kind, in *journal.Segment
 	r := b.run
 	u := attempts.Undoing{Kind: kind, At: b.Bounded(history.UndoOf(d.Loc)), In: in, Undone: d.Settle}
 	if d.Undo != nil {
-		u.Policy, u.Permit = d.Undo.Policy, d.Undo.Permit
+		u.Policy = d.Undo.Policy
 	}
-	u.Body = func(done bool) (BodyFunc, *Task) {
+	u.Body = func(done bool) (what Step) {
 		if done {
-			return nil, nil
+			return what
 		}
 		value, err := d.Value(r.cfg.Fetch)
 		if err != nil {
@@ -105,11 +105,15 @@ func (b *Branch) compensate(d *owed.Effect, kind store.Kind, in *journal.Segment
 			b.Halt()
 		}
 		if d.Undo.Task != nil {
-			if t := d.Undo.Task(value); t != nil {
-				return nil, t
+			if what.Task = d.Undo.Task(value); what.Task != nil {
+				what.Permit = d.Undo.Permit
+				return what
 			}
+		} else {
+			what.Permit = d.Undo.Permit
 		}
-		return func(ctx context.Context, body *Body) BodyResult { return d.Undo.Func(ctx, body, value) }, nil
+		what.Func = func(ctx context.Context, body *Body) BodyResult { return d.Undo.Func(ctx, body, value) }
+		return what
 	}
 	return r.steps.Undo(&b.Branch, u)
 }

@@ -45,8 +45,9 @@ type Undo struct {
 	Policy Policy
 	// Permit is that of Step.
 	Permit *permit.Place
-	// Task returns what is offered to workers in place of executing Func with the step's value, or nil
-	// if that is none for a worker: Func says why. A Task that is nil: Func is executed.
+	// Task returns what is offered to workers on the queue of Permit in place of executing Func, or nil
+	// if the step's value is none for a worker: Func says why, without a permit. A Task that is nil:
+	// Func is executed.
 	Task func(value []byte) *Task
 }
 
@@ -473,21 +474,21 @@ type Undoing struct {
 	At     location.Loc
 	In     *journal.Segment
 	Policy Policy
-	Permit *permit.Place
-	// Body returns what it executes, or has executed by a worker; done is set if the compensation is recorded
-	// already.
-	Body func(done bool) (BodyFunc, *Task)
+	// Body returns, as Func, Permit and Task of a step, what is executed; done is set if the compensation
+	// is recorded already.
+	Body func(done bool) Step
 	// Undone is called when it is handed over.
 	Undone func()
 }
 
 // Undo executes a compensation for the code of a branch. A cancel does not reach it.
 func (s *Steps) Undo(b *sched.Branch, u Undoing) error {
-	o := &undo{step{s: s, spec: Step{Policy: u.Policy, Permit: u.Permit}}, u.Undone}
+	o := &undo{step{s: s}, u.Undone}
 	s.j.DeclareAt(b, &o.Op, o, u.At, u.Kind, u.In)
 	o.Asked = s.j.Bound()
 	s.continueFrom(b, &o.step)
-	o.spec.Func, o.spec.Task = u.Body(o.Rec != nil && o.Rec.State == store.Done)
+	o.spec = u.Body(o.Rec != nil && o.Rec.State == store.Done)
+	o.spec.Policy = u.Policy
 	return o.Wait(b, sched.Call{Shield: true})
 }
 

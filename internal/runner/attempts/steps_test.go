@@ -268,7 +268,7 @@ func TestUndoFails(t *testing.T) {
 	r := begin(t, 0, nil, func(r *run) ([]byte, error) {
 		return nil, r.Undo(&r.branch, attempts.Undoing{
 			Kind: store.KindUndo, At: location.Loc("").Name("s", 1).Name("undo", 1), Policy: attempts.Policy{Attempts: 1},
-			Body: func(bool) (attempts.BodyFunc, *attempts.Task) { return nil, nil },
+			Body: func(bool) attempts.Step { return attempts.Step{} },
 		})
 	})
 	if r.fail(); r.failed != "no" {
