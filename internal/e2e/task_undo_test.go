@@ -356,8 +356,8 @@ func TestAnUndoThatNoWorkerCanGet(t *testing.T) {
 	})
 }
 
-// TestUndosOfWorkersAtEveryCommit (invariants 2 and 22): the process dies at each commit. A step, a child and the step of
-// a saga are undone by workers, one after the other.
+// TestUndosOfWorkersAtEveryCommit (invariants 2 and 22): the process dies at each commit. A step, a child and the step
+// of a saga are undone by workers, one after the other.
 func TestUndosOfWorkersAtEveryCommit(t *testing.T) {
 	child := stet.Define("child-refunded", func(_ stet.Context, n int) (int, error) { return 2 * n, nil })
 	flow := stet.Define("all-undone", func(ctx stet.Context, n int) (string, error) {
