@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
 
@@ -80,9 +81,13 @@ func ExampleLibrary() {
 		fmt.Println(err)
 		return
 	}
-	for version := 0; version == 0; { // until it has begun
-		version, err = scripts.BoundTo(ctx, "p1")
+	for suspended := false; !suspended && err == nil; { // until it waits
+		var info *stet.RunInfo
+		if info, err = run.Info(ctx); err == nil {
+			suspended = info.Status == store.Suspended
+		}
 	}
+	fmt.Println(scripts.BoundTo(ctx, "p1"))
 	second, _ := scripts.Deploy(ctx, "pack", stet.ScriptCode{Code: "wrap wait weigh"}, stet.Act{Why: "law"})
 	fmt.Println(first, second)
 
@@ -110,6 +115,7 @@ func ExampleLibrary() {
 	all, _ := scripts.List(ctx)
 	fmt.Println(info.Current, len(info.Versions), info.Versions[1].Why, len(all))
 	// Output:
+	// 1 <nil>
 	// 1 2
 	// 1 <nil>
 	// <nil>
