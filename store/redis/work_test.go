@@ -197,8 +197,9 @@ func TestWorkOfPermitsIsLinear(t *testing.T) {
 			few, many := work(t, c.settings, 10), work(t, c.settings, 50)
 			t.Logf("%d calls for %d steps, %d for %d: %.1f and %.1f each", few, 10*steps, many, 50*steps,
 				float64(few)/(10*steps), float64(many)/(50*steps))
-			// Of fewer steps more are asked for and taken in one turn.
-			if ratio := float64(many) / float64(few); ratio > 7 {
+			// Of fewer steps more are asked for and taken in one turn, on a busy machine above all: 8 times as many
+			// calls were seen there. Where the work grows with the square it is 25 times as many.
+			if ratio := float64(many) / float64(few); ratio > 11 {
 				t.Errorf("five times as many steps took %.1f times as many calls", ratio)
 			}
 		})
