@@ -181,23 +181,7 @@ func (c *Committer) nextBatch() *batch {
 	}
 	before, delivered := c.undelivered, make(chan struct{})
 	c.writing, c.undelivered = true, delivered
-	room := c.room()
-	nt, nc := 0, 0
-	for nt < len(c.turns) && c.turns[nt].leftOut == 0 && room.take(sizeOfTurn(c.turns[nt].stored)) {
-		nt++
-	}
-	least := c.room().bounds // of which commands have a part, however many turns there are
-	room.bounds = bounds{max(room.rows, least.rows/40), max(room.bytes, least.bytes/16)}
-	room.used = false
-	for nc < len(c.commands) && room.take(sizeOfCommand(&c.commands[nc].Command)) {
-		nc++
-	}
-	for nc > 0 && c.commands[nc-1].together { // what was submitted at once is written at once
-		nc++
-	}
-	if nt == 0 && len(c.turns) > 0 {
-		nt, nc = 1, 0 // one that was left out is tried alone
-	}
+	nt, nc := c.share()
 	turns, commands := c.turns[:nt:nt], c.commands[:nc:nc]
 	c.turns, c.commands = c.turns[nt:], c.commands[nc:]
 	if len(c.turns) == 0 {

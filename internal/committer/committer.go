@@ -21,6 +21,7 @@ type Turn struct {
 	Done  func(store.TurnResult)
 
 	stored  *store.Turn // in its stored form
+	apart   bool        // the store writes it in a batch of such turns, see store.Separator
 	leftOut int         // how often it was put aside, to be tried alone
 	tries   int         // how often the store did not take it, though it was alone
 	written int64       // the committer's, at the first of these tries
@@ -87,6 +88,7 @@ type Config struct {
 // Committer writes turns and commands, one batch at a time. See the package's comment.
 type Committer struct {
 	cfg   Config
+	apart func(*store.Turn) bool
 	ctx   context.Context // ends when nothing may be written any more
 	owner Owner
 	wake  chan struct{} // capacity 1: a hint that there is something to write
@@ -98,6 +100,7 @@ type Committer struct {
 	written     int64  // batches whose results were delivered
 	turns       []Turn
 	commands    []Command
+	wasApart    bool           // the latest batch was one of turns that are written apart
 	failed      *batch         // written inline without success, and to be repeated
 	writing     bool           // a batch is on its way
 	undelivered chan struct{}  // closed when the latest batch is delivered; nil: it is
@@ -110,7 +113,7 @@ type Committer struct {
 
 // New returns a committer that writes until ctx ends, once Run is called.
 func New(ctx context.Context, cfg Config, owner Owner) *Committer {
-	return &Committer{cfg: cfg, ctx: ctx, owner: owner, wake: make(chan struct{}, 1)}
+	return &Committer{cfg: cfg, ctx: ctx, owner: owner, wake: make(chan struct{}, 1), apart: store.SeparateOf(cfg.Store)}
 }
 
 // SubmitTurn takes a turn. It may wait for objects outside of the store, so a callback
@@ -141,6 +144,7 @@ func (c *Committer) seal(t *Turn) bool {
 		t.stored, err = c.cfg.Seal(ctx, t.Turn)
 		switch {
 		case err == nil:
+			t.apart = c.apart(t.stored)
 			return true
 		case ctx.Err() != nil:
 			return false

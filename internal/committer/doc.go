@@ -17,6 +17,9 @@
 // still delivered: batches overlap by that. Results are delivered in the order of the
 // batches; within a batch turns come first, then commands.
 //
+// Turns that the store writes much slower than others ([store.Separator]) are in batches of
+// their own, which take turns with the others.
+//
 // When nothing is to be written and nothing to be delivered, the caller that submits
 // writes its batch on its own goroutine, which saves two switches between goroutines. The
 // committer's goroutine ([Committer.Run]) writes later submissions, and batches that failed

@@ -112,8 +112,24 @@ func (f *flatBatch) take(b *store.Batch) bool {
 	return true
 }
 
+// rare reports whether a turn does what no statement for many turns does: acts of operators, dead letters, a rewind, a
+// change of the place in a queue.
+func rare(t *store.Turn) bool {
+	if len(t.Rewrites)+len(t.Returned)+len(t.Dead)+len(t.Refused)+len(t.Audit) > 0 || t.Rewound {
+		return true
+	}
+	u := t.Update
+	return u != nil && (u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild || len(u.Audit) > 0)
+}
+
+// separator implements store.Separator: the batch of a turn that is rare is written turn by turn.
+type separator struct{}
+
+// Separate implements store.Separator.
+func (separator) Separate(t *store.Turn) bool { return rare(t) }
+
 func (f *flatBatch) turn(place int64, t *store.Turn) bool {
-	if len(t.Rewrites)+len(t.Returned)+len(t.Dead)+len(t.Refused)+len(t.Audit) > 0 || t.Rewound || !f.riders.turn(f, t) {
+	if rare(t) || !f.riders.turn(f, t) {
 		return false
 	}
 	run := int64(t.Run)
@@ -137,9 +153,6 @@ func (f *flatBatch) turn(place int64, t *store.Turn) bool {
 	u := t.Update
 	if u == nil {
 		return true
-	}
-	if u.Generation != 0 || u.Queue != nil || u.Marks&store.Held != 0 || u.AnyBuild || len(u.Audit) > 0 {
-		return false
 	}
 	if f.held[t.Run] {
 		f.riders.held = append(f.riders.held, updateRow{run, u})

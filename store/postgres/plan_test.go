@@ -48,7 +48,10 @@ func TestPlans(t *testing.T) {
 		w.emptied()
 		w.days("emptied", 8, maxPassed)
 		w.fill()
-		w.days("filled again", 8, 1000) // a list may look at all 800 runs that others have claimed
+		// A list may look at all 800 runs that others have claimed. Where the server expects no row at all, an index is
+		// as good as another to it: one claim in some hundred takes that of lists for the sorts of runs that wait, and
+		// passes by all runs, once. The next vacuum ends that. It never does so with entries, of which there are more.
+		w.days("filled again", 8, 2*filledRuns)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 
 // Store is an open store in a Postgres database. It is safe for concurrent use.
 type Store struct {
+	separator
 	cfg    config
 	schema string
 	pool   *pgxpool.Pool

@@ -308,3 +308,56 @@ func TestPrunedRowsThatSomebodyChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsSeparated: a turn that is not written in one statement is said to be, and no other one.
+func TestWhatIsSeparated(t *testing.T) {
+	t.Parallel()
+	dsn := servers.NewPostgres(t).DSN()
+	s := open(t, dsn)
+	n := takeAll(t, s, "n")
+	app := application(t, dsn)
+	audit := []store.Audit{{Verb: "pause", Who: "ann"}}
+	for name, c := range map[string]struct {
+		does func(*store.Turn)
+		want bool
+	}{
+		"an entry":               {func(t *store.Turn) { t.Entries = []store.Entry{done("a")} }, false},
+		"a value":                {func(t *store.Turn) { t.Values = []store.Setting{{Name: "v", Value: []byte("1")}} }, false},
+		"an end":                 {func(t *store.Turn) { t.Update = &store.Update{Status: store.Succeeded} }, false},
+		"a mark of the streams":  {func(t *store.Turn) { t.Rewound = true }, true},
+		"another entry in place": {func(t *store.Turn) { t.Rewrites = []store.Entry{done("there")} }, true},
+		"an act":                 {func(t *store.Turn) { t.Audit = audit }, true},
+		"an act with an update": {func(t *store.Turn) {
+			t.Update = &store.Update{Status: store.Suspended, Audit: audit}
+		}, true},
+		"a place in a queue": {func(t *store.Turn) {
+			t.Update = &store.Update{Status: store.Suspended, Queue: []byte("q")}
+		}, true},
+		"a generation": {func(t *store.Turn) { t.Update = &store.Update{Status: store.Running, Generation: 1} }, true},
+	} {
+		run := n.started(t, name)
+		n.commit(t, turn(&run, func(t *store.Turn) { t.Entries = []store.Entry{done("there")} }))
+		made := turn(&run, c.does)
+		if got := s.Separate(made); got != c.want {
+			t.Errorf("%s is written apart: %t; want %t", name, got, c.want)
+		}
+		// What goes turn by turn waits for the row of the boot.
+		tx, err := app.Begin(t.Context())
+		if err == nil {
+			_, err = tx.Exec(t.Context(), "SELECT FROM stet.boots FOR KEY SHARE")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Commit(t.Context(), n.batch([]*store.Turn{made}))
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := err != nil; got != c.want {
+			t.Errorf("%s waits for the boot's row: %t (%v); want %t", name, got, err, c.want)
+		}
+		if err != nil {
+			n.commit(t, made)
+		}
+	}
+}

@@ -26,6 +26,7 @@ import (
 // What a run sends to one in another database is noted in its own act, and arrives there once, in
 // the order of sending. Lists and counts ask all databases, and fail if one is away.
 type Wide struct {
+	separator
 	cfg       config
 	databases []*database // by index
 	place     *placement
@@ -50,8 +51,9 @@ type Wide struct {
 type boot struct{ node, boot string }
 
 var (
-	_ store.Store = (*Wide)(nil)
-	_ store.Laned = (*Wide)(nil)
+	_ store.Store     = (*Wide)(nil)
+	_ store.Laned     = (*Wide)(nil)
+	_ store.Separator = (*lane)(nil)
 )
 
 // database is one of several of a store. It may be away when the store is opened.
