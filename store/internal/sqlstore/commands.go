@@ -57,25 +57,31 @@ func (c *Commands) Apply(cmd *store.Command) (store.Answer, error) {
 	if cmd.Start != nil {
 		return c.start(cmd)
 	}
-	run, ready, err := c.Rows.FindRun(cmd.RunID, cmd.RunNo)
-	if err != nil || run.No == 0 {
-		return store.Answer{Outcome: store.NotFound}, err
-	}
-	answer := store.Answer{Outcome: store.Applied}
-	inserted := false
-	if takes(&run, cmd.Item) {
-		if answer.Item, inserted, err = c.Rows.InsertItem(run.No, cmd.Item, c.Now); err != nil {
+	for {
+		run, ready, err := c.Rows.FindRun(cmd.RunID, cmd.RunNo)
+		if err != nil || run.No == 0 {
+			return store.Answer{Outcome: store.NotFound}, err
+		}
+		answer := store.Answer{Outcome: store.Applied}
+		inserted, taken := false, takes(&run, cmd.Item)
+		if taken {
+			if answer.Item, inserted, err = c.Rows.InsertItem(run.No, cmd.Item, c.Now); err != nil {
+				return answer, err
+			}
+		}
+		if !inserted {
+			answer, found, err := c.known(cmd, &run, ready)
+			if err == nil && taken && !found {
+				continue // the one that was there has just been refused: it is a dead letter, with another ID
+			}
 			return answer, err
 		}
+		if answer.Claimed, err = c.claim(cmd, &run, ready); err != nil {
+			return answer, err
+		}
+		answer.Run = run
+		return answer, nil
 	}
-	if !inserted {
-		return c.known(cmd, &run, ready)
-	}
-	if answer.Claimed, err = c.claim(cmd, &run, ready); err != nil {
-		return answer, err
-	}
-	answer.Run = run
-	return answer, nil
 }
 
 // takes reports whether an item may be inserted into the inbox of a run: of one that has
@@ -85,15 +91,15 @@ func takes(run *store.Run, it *store.Item) bool {
 }
 
 // known answers a command whose item was not inserted: the run has it already, or does
-// not take it.
-func (c *Commands) known(cmd *store.Command, run *store.Run, ready int64) (store.Answer, error) {
-	answer := store.Answer{Outcome: store.Ended}
+// not take it. found says that it has it.
+func (c *Commands) known(cmd *store.Command, run *store.Run, ready int64) (answer store.Answer, found bool, err error) {
+	answer = store.Answer{Outcome: store.Ended}
 	var no int64
 	var origin []byte
-	found, err := c.Rows.Row("SELECT item_no, origin FROM stet.inbox WHERE run_no=$1 AND item_id=$2",
+	found, err = c.Rows.Row("SELECT item_no, origin FROM stet.inbox WHERE run_no=$1 AND item_id=$2",
 		[]any{int64(run.No), cmd.Item.ID}, &no, &origin)
 	if err != nil {
-		return answer, err
+		return answer, false, err
 	}
 	if found {
 		answer.Outcome = store.Duplicate
@@ -103,7 +109,7 @@ func (c *Commands) known(cmd *store.Command, run *store.Run, ready int64) (store
 		}
 	}
 	answer.Run = *run
-	return answer, err
+	return answer, found, err
 }
 
 // claim claims a run that exists, if the command asks for it, the batch leads its shard,

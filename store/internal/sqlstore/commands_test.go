@@ -52,6 +52,49 @@ func TestARunThatHasEndedTakesVerbsAlone(t *testing.T) {
 	}
 }
 
+// aRefusal is a database in which the item that is there when another one is to be inserted becomes a dead letter,
+// under another ID, before it is read.
+type aRefusal struct {
+	Rows
+	status []store.Status // of the run, each time that it is asked for
+	tries  int
+}
+
+func (a *aRefusal) FindRun(string, store.RunNo) (store.Run, int64, error) {
+	status := a.status[0]
+	a.status = a.status[min(1, len(a.status)-1):]
+	return store.Run{No: 7, Status: status}, words.Idle, nil
+}
+
+func (a *aRefusal) InsertItem(store.RunNo, *store.Item, store.Time) (store.ItemNo, bool, error) {
+	a.tries++
+	return 8, a.tries == 2, nil
+}
+
+func (a *aRefusal) Row(string, []any, ...any) (bool, error) { return false, nil }
+
+// Seen in the scenario "refused" of enginetest: a promise could not be resolved, "the run has ended", while the run
+// waited for it.
+func TestAnItemInThePlaceOfOneThatIsJustRefused(t *testing.T) {
+	resolve := store.Command{RunNo: 7, Item: &store.Item{Kind: store.ItemResolution, ID: "p"}}
+	for _, c := range []struct {
+		status []store.Status
+		want   store.Outcome
+		tries  int
+	}{
+		{[]store.Status{store.Suspended}, store.Applied, 2},
+		{[]store.Status{store.Suspended, store.Failed}, store.Ended, 1}, // with the refusal the run ended
+		{[]store.Status{store.Failed}, store.Ended, 0},
+	} {
+		db := &aRefusal{status: c.status}
+		got, err := (&Commands{Rows: db, Now: now}).Apply(&resolve)
+		if err != nil || got.Outcome != c.want || db.tries != c.tries {
+			t.Errorf("a run that is %v: outcome %d after %d tries, %v; want %d after %d", c.status, got.Outcome, db.tries,
+				err, c.want, c.tries)
+		}
+	}
+}
+
 // oneRun is a database with one run, whose row can be claimed once. It implements the
 // acts of BatchRows that a claim takes.
 type oneRun struct {
