@@ -152,11 +152,14 @@ func update(run, id string) store.Command {
 }
 
 // BenchmarkUnusualTurn writes batches of 100 plain turns, and the same beside one that is unusual or beside a command
-// that writes nothing, with a server that is 1 ms away.
+// that writes nothing, with a server that is 1 ms away. One that is written turn by turn is also in a batch of its own
+// after theirs, as an engine has it.
 func BenchmarkUnusualTurn(b *testing.B) {
+	act := func(t *store.Turn, _ int64) { t.Audit = []store.Audit{{Verb: "edit", Who: "ann"}} }
 	for _, kind := range []struct {
 		name     string
 		unusual  func(t *store.Turn, n int64)
+		apart    bool // the unusual turn is
 		commands []store.Command
 	}{
 		{name: "plain"},
@@ -169,6 +172,8 @@ func BenchmarkUnusualTurn(b *testing.B) {
 		{name: "a message of a turn to no run", unusual: func(t *store.Turn, n int64) {
 			t.Sends = []store.Command{message("nobody", "m")}
 		}},
+		{name: "an act among the others", unusual: act},
+		{name: "an act apart", unusual: act, apart: true},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			server := servers.NewPostgres(b)
@@ -188,8 +193,15 @@ func BenchmarkUnusualTurn(b *testing.B) {
 				if kind.unusual != nil {
 					kind.unusual(list[100], n.no)
 				}
-				if _, err := s.Commit(b.Context(), n.batch(list, kind.commands...)); err != nil {
+				together := list
+				if kind.apart {
+					together = list[:100]
+				}
+				if _, err := s.Commit(b.Context(), n.batch(together, kind.commands...)); err != nil {
 					b.Fatal(err)
+				}
+				if kind.apart {
+					n.commit(b, list[100])
 				}
 			}
 			b.ReportMetric(float64(b.N*len(list))/b.Elapsed().Seconds(), "steps/s")
