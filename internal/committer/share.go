@@ -4,10 +4,10 @@ import "slices"
 
 // share returns how many of the first turns and commands that wait make the next batch. c.mu must be held.
 func (c *Committer) share() (turns, commands int) {
+	apart := c.separate()
 	if len(c.turns) > 0 && c.turns[0].leftOut > 0 {
 		return 1, 0 // it is tried alone
 	}
-	apart := c.separate()
 	room := c.room()
 	for turns < len(c.turns) {
 		t := &c.turns[turns]
