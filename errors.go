@@ -186,7 +186,8 @@ func (e *StepError) last() error {
 	return e.Causes[len(e.Causes)-1]
 }
 
-// Permanent returns err marked as not worth a retry. It is recorded like err.
+// Permanent returns err marked as not worth a retry. It is recorded like err. An error that wraps or joins it, as
+// errors.Join does, has the mark too.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -165,20 +165,15 @@ func (e *Engine) stepFailed(err error, worth func(error) bool) runner.BodyResult
 	return result
 }
 
-// isPermanent reports whether err is marked as not worth a retry.
+// isPermanent reports whether err is marked as not worth a retry, or an error that it wraps or joins.
 func isPermanent(err error) bool {
-	for depth := 0; err != nil && depth < maxChain; depth++ {
+	return anyError(err, func(err error) bool {
 		switch err.(type) {
 		case *permanent, *continuation:
 			return true
 		}
-		u, ok := err.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		err = u.Unwrap()
-	}
-	return false
+		return false
+	})
 }
 
 // decodeResult decodes a recorded value for workflow code. One that is no T stops the run;

@@ -42,6 +42,12 @@ func TestRetryIfIsAskedAboutTimeoutsAndPanics(t *testing.T) {
 			<-c.Done()
 			return stet.Permanent(errSoldOut)
 		}, nil, 1, nil},
+		"Permanent joined with another": {func(context.Context) error {
+			return fmt.Errorf("charge: %w", errors.Join(errors.New("close"), stet.Permanent(errSoldOut)))
+		}, nil, 1, nil},
+		"Permanent joined with nothing": {func(context.Context) error {
+			return errors.Join(stet.Permanent(errSoldOut), nil)
+		}, nil, 1, nil},
 		"Rollback after its time": {func(c context.Context) error {
 			<-c.Done()
 			return stet.Rollback(errSoldOut)

@@ -2,6 +2,7 @@ package torture_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,11 +108,53 @@ func tortured(t *testing.T, cfg torture.Config) *torture.Report {
 			t.Error(err)
 		}
 		t.Log(text.String())
+		if report.Broken() {
+			t.Log(linesOf(t, report, cfg.Dir))
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
+}
+
+// runNames finds the IDs of runs in a report.
+var runNames = regexp.MustCompile(`torture-[^\s:,"]+`)
+
+// linesOf returns what was logged of the runs that a report accuses, and all takeovers and pauses: moments are not
+// repeated by a seed.
+func linesOf(t *testing.T, report *torture.Report, dir string) string {
+	t.Helper()
+	parts := []string{`"k":"own"`, `"k":"lost"`}
+	for _, examples := range report.Examples {
+		for _, example := range examples {
+			for _, id := range runNames.FindAllString(example, -1) {
+				parts = append(parts, `"r":"`+id+`"`)
+			}
+		}
+	}
+	var text strings.Builder
+	for _, name := range []string{"effects.jsonl", "acks.jsonl"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err.Error()
+		}
+		for line := range strings.Lines(string(data)) {
+			if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(line, part) }) {
+				text.WriteString(line)
+			}
+		}
+	}
+	facts, err := os.ReadFile(filepath.Join(dir, "facts.json"))
+	if err != nil {
+		return err.Error()
+	}
+	var f struct{ Pauses, Shards json.RawMessage }
+	if err := json.Unmarshal(facts, &f); err != nil {
+		return err.Error()
+	}
+	fmt.Fprintf(&text, "pauses %s\nshards %s\n", f.Pauses, f.Shards)
+	return text.String()
 }
 
 // longer calls do with more time for each torture, until it reports that this was enough, and fails the test if it
