@@ -8,6 +8,7 @@ import (
 type executions struct {
 	starts   map[operation][]placed // in the order of the log
 	ends     map[body]int64         // place of the end
+	stale    map[body]bool          // had been cancelled before they began
 	runs     map[body]string        // of the execution; a fork has results of another run
 	owners   map[string][]takeover  // by shard, in the order of the log
 	takes    map[take][]placed      // their lines
@@ -45,7 +46,8 @@ type body struct {
 func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
 		owners: map[string][]takeover{}, shards: shards,
-		starts: map[operation][]placed{}, ends: map[body]int64{}, runs: map[body]string{}, takes: map[take][]placed{},
+		starts: map[operation][]placed{}, ends: map[body]int64{}, stale: map[body]bool{}, runs: map[body]string{},
+		takes: map[take][]placed{},
 		taken: map[string][]taking{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	for _, l := range lines {
@@ -66,6 +68,8 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 			x.runs[body{l.Process, l.No}] = l.Run
 		case lineEnd:
 			x.ends[body{l.Process, l.No}] = l.place
+		case lineStale:
+			x.stale[body{l.Process, l.No}] = true
 		case lineTaken:
 			x.taken[l.Run] = append(x.taken[l.Run], taking{place: l.place, asked: l.Key == takenAsked})
 		case lineLost:
@@ -110,10 +114,13 @@ func (x *executions) tookBetween(former, start placed) bool {
 // body that it had decided on before, in microseconds.
 const resumeSlack = 1_000_000
 
-// excused reports whether a start may have been decided on before a pause of its
-// process and was only logged after it.
+// isStale reports whether a start belongs to what its process had decided on before its run went on, or went elsewhere.
+func (x *executions) isStale(start placed) bool { return x.stale[body{start.Process, start.No}] }
+
+// excused reports whether a start may have been decided on long before it was logged: before a pause of its process,
+// or before its body was cancelled.
 func (x *executions) excused(start placed) bool {
-	return slices.ContainsFunc(x.pauses, func(s stay) bool {
+	return x.isStale(start) || slices.ContainsFunc(x.pauses, func(s stay) bool {
 		return s.Process == start.Process && s.From <= start.At && start.At <= s.To+resumeSlack
 	})
 }
@@ -142,7 +149,7 @@ func (x *executions) checkAfter(report *Report, at operation, place int64, why s
 			continue
 		}
 		if x.excused(start) {
-			report.count("starts that a pause has delayed", 1)
+			report.count("starts that were delayed", 1)
 			continue
 		}
 		report.violated(runAgain, "run %s: %s was started by %s (byte %d of the log) after %s (byte %d)",
@@ -189,6 +196,7 @@ func (x *executions) checkStarts(report *Report) {
 	keys := map[string]operation{}
 	for at, starts := range x.starts {
 		report.count("executions of steps", len(starts))
+		starts = slices.DeleteFunc(slices.Clone(starts), x.isStale)
 		rounds := x.rounds(at.run, starts)
 		for i, start := range starts {
 			first := slices.Index(rounds, rounds[i])

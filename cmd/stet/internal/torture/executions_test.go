@@ -27,11 +27,30 @@ func TestExecutions(t *testing.T) {
 	before := own("p")
 	before.At = 700 // before it
 
+	stale := func(process string, no int64) line {
+		return line{Kind: lineStale, Process: process, No: no, Run: "r", Loc: "s", Attempt: 1}
+	}
+
 	for name, c := range map[string]struct {
 		lines  []line
 		result stepResult
 		want   violation // "": none
 	}{
+		"begun late, when its process had lost the store and taken it again": {
+			[]line{own("p"), own("p"), start("p", 1, 1), stale("p", 1), start("p", 2, 1), end("p", 2)},
+			stepResult{Process: "p", No: 2}, ""},
+		"begun late, beside what its process has begun since": {
+			[]line{own("p"), own("p"), start("p", 2, 1), start("p", 1, 1), stale("p", 1), end("p", 2)},
+			stepResult{Process: "p", No: 2}, ""},
+		"begun late, after the run was taken back": {
+			[]line{own("p"), asked, taken, again("p", 2, "new"), end("p", 2), start("p", 1, 1), stale("p", 1), end("p", 1)},
+			stepResult{Process: "p", No: 2}, ""},
+		"begun late, and twice by one owner all the same": {
+			[]line{own("p"), start("p", 1, 1), stale("p", 1), start("p", 2, 1), start("p", 3, 1), end("p", 3)},
+			stepResult{Process: "p", No: 3}, duplicated},
+		"cancelled after it had begun": {
+			[]line{own("p"), start("p", 1, 1), stale("p", 9), start("p", 2, 1), end("p", 2)},
+			stepResult{Process: "p", No: 2}, duplicated},
 		"once": {[]line{own("p"), start("p", 1, 1), end("p", 1)}, stepResult{Process: "p", No: 1}, ""},
 		"again after its process was replaced": {
 			[]line{own("p"), start("p", 1, 1), own("q"), start("q", 1, 1), end("q", 1)}, stepResult{Process: "q", No: 1}, ""},

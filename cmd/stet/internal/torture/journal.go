@@ -14,6 +14,7 @@ const (
 	lineOwn   = "own"   // a process has taken Shards over
 	lineStart = "start" // a step's body begins
 	lineEnd   = "end"   // a step's body returns
+	lineStale = "stale" // a body that has begun had been cancelled before it did: its run has gone on, or is elsewhere
 	lineToken = "token" // a step hands out the token of the promise at Node
 	lineTaken = "taken" // a part of the run's history was taken back; Key takenAsked: that is going to be asked for
 	lineLost  = "lost"  // a process ends because it has lost the store

@@ -224,6 +224,13 @@ func (w *worker) around(ctx context.Context, step stet.StepInfo, next func(conte
 			return err
 		}
 	}
+	if ctx.Err() != nil { // the processor was elsewhere since it was decided on, as the lease may be by now
+		stale := l
+		stale.Kind = lineStale
+		if err := w.effects.append(stale); err != nil {
+			return err
+		}
+	}
 	err := next(context.WithValue(ctx, executionKey{}, l.No))
 	if w.plants.has(plantAgain) && err == nil {
 		time.AfterFunc(againAfter, func() { _ = w.effects.append(l) }) // a planted defect may fail
