@@ -8,6 +8,7 @@ var rare = []string{
 	// Faults at the store, and what they lead to.
 	"answer lost: Acquire", "answer lost: Apply", "answer lost: Claim", "answer lost: Commit", "answer lost: Load",
 	"answer lost: Register", "answer lost: Release", "answer lost: Renew",
+	"batch of turns written apart",
 	"batch repeated", "hint lost", "item repeated", "message cut", "node died", "request lost", "turn fenced",
 	"fault away", "fault cut", "fault deploy", "fault drift", "fault freeze", "fault hints", "fault jump", "fault kill",
 	"fault linger", "fault lose", "fault mute", "fault slow", "fault stop", "fault storelag", "fault unheard",

@@ -208,9 +208,10 @@ func (w *world) begin(n *node) {
 	text, err := json.Marshal(struct {
 		plan.Node
 		Sealed bool
+		Apart  bool
 		Sweep  time.Duration
 		Works  time.Duration // for so long its workers do wrong; negative: it has none
-	}{n.Node, w.plan.Sealed, w.plan.Sweep, works})
+	}{n.Node, w.plan.Sealed, w.plan.Apart, w.plan.Sweep, works})
 	if err != nil {
 		panic(err)
 	}

@@ -71,6 +71,7 @@ func work() error {
 	var n struct {
 		plan.Node
 		Sealed bool
+		Apart  bool
 		Sweep  time.Duration
 		Works  time.Duration
 	}
@@ -81,6 +82,7 @@ func work() error {
 	ctx, stop := context.WithCancel(context.Background())
 	in := newInterpreter(n.Build)
 	s := remote(func(byte, []byte) { stop() })
+	s.Apart = n.Apart
 	for {
 		opening, cancel := context.WithTimeout(ctx, 5*time.Second)
 		e, err := stet.New(opening, stet.Config{

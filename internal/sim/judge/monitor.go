@@ -206,6 +206,20 @@ func (m *monitor) lost(to int, method string, body []byte) {
 	}
 }
 
+// apart looks at the kinds of turns in a batch, where the store writes some apart.
+func (m *monitor) apart(b *store.Batch) {
+	kinds := map[bool]int{}
+	for _, t := range b.Turns {
+		kinds[m.plan.Apart && wire.Apart(t)]++
+	}
+	switch {
+	case kinds[true] > 0 && kinds[false]+len(b.Commands) > 0:
+		m.violated("batch %d of %s has turns that are written apart, and others", b.No, b.Boot)
+	case kinds[true] > 0:
+		m.count("batch of turns written apart")
+	}
+}
+
 func (m *monitor) committed(by int, request, body []byte) {
 	b, result, err := wire.Committed(request, body)
 	if err != nil {
@@ -221,6 +235,7 @@ func (m *monitor) committed(by int, request, body []byte) {
 		return
 	}
 	m.batches[key] = answer
+	m.apart(&b)
 	held := map[store.Shard]int64{}
 	for _, l := range b.Leases {
 		held[l.Shard] = l.Epoch

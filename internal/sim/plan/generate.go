@@ -72,6 +72,7 @@ func Generate(seed uint64) Plan {
 	g.faults()
 	g.scene()
 	g.zone()
+	g.Apart = g.chance(0.3)
 	return g.Plan
 }
 

@@ -17,6 +17,8 @@ type Plan struct {
 	Schedules []Schedule `json:"schedules,omitempty"`
 	// Sealed: values are encrypted.
 	Sealed bool `json:"sealed,omitempty"`
+	// Apart: the store writes some turns apart from others, see store.Separator.
+	Apart bool `json:"apart,omitempty"`
 	// Sweep is how often nodes delete ended runs, as soon as can be. 0: none is deleted.
 	Sweep  time.Duration `json:"sweep,omitempty"`
 	Acts   []Act         `json:"acts,omitempty"`

@@ -11,6 +11,8 @@ import (
 
 // Remote is a store on another machine. It is safe for concurrent use.
 type Remote struct {
+	Apart bool // some turns are written apart from others; it is set before the first call
+
 	send func(kind byte, call uint32, body []byte)
 
 	mu      sync.Mutex
@@ -92,6 +94,13 @@ func (r *Remote) call(ctx context.Context, m byte, in, out any) error {
 		return unheard(store.ErrClosed)
 	}
 }
+
+// Separate implements store.Separator.
+func (r *Remote) Separate(t *store.Turn) bool { return r.Apart && Apart(t) }
+
+// Apart reports whether a turn is of the kind that is written apart, where there are such: one of three, with as
+// little in common as those of one run have.
+func Apart(t *store.Turn) bool { return (int64(t.Run)+int64(len(t.Entries)))%3 == 0 }
 
 var errReset = errors.New("the connection broke")
 
@@ -224,4 +233,7 @@ func (r *Remote) Close() error {
 	return nil
 }
 
-var _ store.Store = (*Remote)(nil)
+var (
+	_ store.Store     = (*Remote)(nil)
+	_ store.Separator = (*Remote)(nil)
+)
