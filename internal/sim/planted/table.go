@@ -254,6 +254,12 @@ var table = []defect{
 		why:     "a run that ends its process each time is never stalled",
 	},
 	{
+		name: "mixed", file: "internal/committer/share.go", breaks: "batches",
+		text:    "t.apart != apart",
+		becomes: "t.apart != apart && !planted",
+		why:     "turns that the store writes apart are in a batch with others",
+	},
+	{
 		name: "acked-unwritten", file: "internal/committer/batch.go", breaks: "1, 2",
 		text: "\t\tagain := errors.Is(err, store.ErrUnavailable)",
 		becomes: "\t\tif planted && errors.Is(err, store.ErrUnavailable) {\n" +
