@@ -330,26 +330,60 @@ func TestWhatIsSeparated(t *testing.T) {
 	app := application(t, dsn)
 	audit := []store.Audit{{Verb: "pause", Who: "ann"}}
 	for name, c := range map[string]struct {
-		does func(*store.Turn)
+		does func(*store.Turn, []store.Item) // the run's inbox
 		want bool
 	}{
-		"an entry":               {func(t *store.Turn) { t.Entries = []store.Entry{done("a")} }, false},
-		"a value":                {func(t *store.Turn) { t.Values = []store.Setting{{Name: "v", Value: []byte("1")}} }, false},
-		"an end":                 {func(t *store.Turn) { t.Update = &store.Update{Status: store.Succeeded} }, false},
-		"a mark of the streams":  {func(t *store.Turn) { t.Rewound = true }, true},
-		"another entry in place": {func(t *store.Turn) { t.Rewrites = []store.Entry{done("there")} }, true},
-		"an act":                 {func(t *store.Turn) { t.Audit = audit }, true},
-		"an act with an update": {func(t *store.Turn) {
+		"an entry": {func(t *store.Turn, _ []store.Item) { t.Entries = []store.Entry{done("a")} }, false},
+		"a value": {func(t *store.Turn, _ []store.Item) {
+			t.Values = []store.Setting{{Name: "v", Value: []byte("1")}}
+		}, false},
+		"an end": {func(t *store.Turn, _ []store.Item) {
+			t.Update = &store.Update{Status: store.Succeeded}
+		}, false},
+		"a mark of the streams":  {func(t *store.Turn, _ []store.Item) { t.Rewound = true }, true},
+		"another entry in place": {func(t *store.Turn, _ []store.Item) { t.Rewrites = []store.Entry{done("there")} }, true},
+		"an act":                 {func(t *store.Turn, _ []store.Item) { t.Audit = audit }, true},
+		"an act with an update": {func(t *store.Turn, _ []store.Item) {
 			t.Update = &store.Update{Status: store.Suspended, Audit: audit}
 		}, true},
-		"a place in a queue": {func(t *store.Turn) {
+		"a place in a queue": {func(t *store.Turn, _ []store.Item) {
 			t.Update = &store.Update{Status: store.Suspended, Queue: []byte("q")}
 		}, true},
-		"a generation": {func(t *store.Turn) { t.Update = &store.Update{Status: store.Running, Generation: 1} }, true},
+		"a generation": {func(t *store.Turn, _ []store.Item) {
+			t.Update = &store.Update{Status: store.Running, Generation: 1}
+		}, true},
+		"any build": {func(t *store.Turn, _ []store.Item) {
+			t.Update = &store.Update{Status: store.Suspended, AnyBuild: true}
+		}, true},
+		"a wait for a queue": {func(t *store.Turn, _ []store.Item) {
+			t.Update = &store.Update{Status: store.Queued, Marks: store.Held}
+		}, true},
+		"an item that was received": {func(t *store.Turn, inbox []store.Item) {
+			t.Consumed = []store.Consumption{{Item: inbox[0].No}}
+		}, false},
+		"a dead letter": {func(t *store.Turn, inbox []store.Item) { t.Dead = []store.ItemNo{inbox[0].No} }, true},
+		"an item that was refused": {func(t *store.Turn, inbox []store.Item) {
+			t.Refused = []store.Refusal{{Item: inbox[0].No, Reason: []byte("why")}}
+		}, true},
+		"an item that came back": {func(t *store.Turn, inbox []store.Item) {
+			inbox[0].Value, t.Returned = []byte("v"), inbox[:1]
+		}, true},
 	} {
 		run := n.started(t, name)
-		n.commit(t, turn(&run, func(t *store.Turn) { t.Entries = []store.Entry{done("there")} }))
-		made := turn(&run, c.does)
+		if _, err := s.Commit(t.Context(), n.batch(nil, message(run.ID, name))); err != nil {
+			t.Fatal(err)
+		}
+		inbox, err := s.Inbox(t.Context(), run.No, name)
+		if err != nil || len(inbox) != 1 {
+			t.Fatalf("found %+v: %v", inbox, err)
+		}
+		n.commit(t, turn(&run, func(t *store.Turn) {
+			t.Entries = []store.Entry{done("there")}
+			if name == "an item that came back" {
+				t.Consumed = []store.Consumption{{Item: inbox[0].No}}
+			}
+		}))
+		made := turn(&run, func(t *store.Turn) { c.does(t, inbox) })
 		if got := s.Separate(made); got != c.want {
 			t.Errorf("%s is written apart: %t; want %t", name, got, c.want)
 		}
