@@ -378,7 +378,7 @@ func (c *client) resolve(ctx context.Context) {
 // settle waits until all acts are done and no run lives. It lets runs go on that an operator has
 // paused or a fault has stalled, which is what an operator would do: an update waits for that.
 func (c *client) settle(ctx context.Context, acted <-chan struct{}) error {
-	deadline := time.Now().Add(10 * time.Minute)
+	deadline := time.Now().Add(10*time.Minute + c.plan.WaitsInVain())
 	for {
 		done := false
 		select {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/store"
 )
 
 // senders is a world in which r0 sends two messages and a request to r1.
@@ -101,5 +102,14 @@ func TestCodeThatWaitsInVain(t *testing.T) {
 		if said := len(o.violations) > 0; said != (value == plan.TimedOut) {
 			t.Errorf("%q: %q", value, o.violations)
 		}
+	}
+	// The receiver was not there when the messages came, and was started again (seed 7669).
+	o := newOracle(p, func() time.Duration { return 0 })
+	m := newMonitor(o, func(string, ...any) {}, func(int) string { return "" })
+	m.sent(5, []store.Command{{RunID: "r1", Item: &store.Item{}}}, []store.Answer{{Outcome: store.NotFound}})
+	o.dumps["r0"] = &plan.Dump{ID: "r0", Status: "succeeded"}
+	o.dumps["r1"] = &plan.Dump{ID: "r1", Status: "succeeded", Lines: []string{plan.Line("re1", plan.TimedOut)}}
+	if o.scene(); len(o.violations) > 0 {
+		t.Errorf("before its receiver was started: %q", o.violations)
 	}
 }

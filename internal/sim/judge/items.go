@@ -56,6 +56,14 @@ func (a *items) answered(commands []store.Command, answers []store.Answer) {
 	}
 }
 
+// remove takes the removal of a dead letter. A run that had ended when it came has never looked at it.
+func (a *items) remove(no store.ItemNo) {
+	a.removed[no] = true
+	for _, unseen := range a.unseen {
+		delete(unseen, no)
+	}
+}
+
 // looked takes what a turn that was written with a verdict has looked at.
 func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
 	unseen := a.unseen[t.Run]

@@ -149,7 +149,7 @@ func (m *monitor) answered(to int, no uint32, body []byte) string {
 		}
 	case "Discard":
 		for _, no := range wire.Discarded(request, body) {
-			m.items.removed[no] = true
+			m.items.remove(no)
 			m.count("dead letter removed")
 		}
 	case "Claim":
@@ -181,10 +181,11 @@ func (m *monitor) released(leases []store.Lease) {
 
 // stopped takes the end of a machine that was asked to stop, in a world without faults: it has
 // given back what it held, and nobody waits for the end of its leases. What it could not renew for
-// half of their time it may have dropped.
+// half of their time it may have dropped, and an answer to what it asked under faults may have come too late for it.
 func (m *monitor) stopped(machine int, name string, ttl time.Duration) {
 	for shard, h := range m.holders {
-		if h.machine == machine && m.now() < h.at+ttl/2 {
+		heard := len(m.plan.Faults) == 0 || h.at >= m.plan.Length
+		if h.machine == machine && heard && m.now() < h.at+ttl/2 {
 			m.violated("28: %s has stopped, and has not given back %v", name, shard)
 			return
 		}
@@ -311,8 +312,13 @@ func (m *monitor) sent(by store.RunNo, commands []store.Command, answers []store
 		if i < len(answers) {
 			m.lates.answered(&commands[i], answers[i])
 		}
-		if it := commands[i].Item; it != nil && by == 0 && i < len(answers) {
-			m.spins.sent(answers[i].Run.ID, it.Kind)
+		if it := commands[i].Item; it != nil && i < len(answers) {
+			switch {
+			case by == 0:
+				m.spins.sent(answers[i].Run.ID, it.Kind)
+			case answers[i].Outcome == store.NotFound:
+				m.dropped[commands[i].RunID] = true
+			}
 		}
 		if c := commands[i].Start; c != nil && i < len(answers) {
 			m.ids[answers[i].Run.No] = answers[i].Run.ID

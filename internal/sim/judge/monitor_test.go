@@ -26,6 +26,28 @@ func TestAReleaseOfAFormerEpoch(t *testing.T) {
 	}
 }
 
+// TestALeaseThatWasRenewedInVain is not given back: the answer came when the process had dropped its shards (seed
+// 16312).
+func TestALeaseThatWasRenewedInVain(t *testing.T) {
+	for _, c := range []struct {
+		faults []plan.Fault
+		at     time.Duration
+		said   bool
+	}{
+		{nil, time.Second, true},
+		{[]plan.Fault{{Kind: plan.Slow}}, time.Second, false},
+		{[]plan.Fault{{Kind: plan.Slow}}, 3 * time.Second, true},
+	} {
+		o := newOracle(plan.Plan{Length: 2 * time.Second, Faults: c.faults}, func() time.Duration { return 3 * time.Second })
+		m := newMonitor(o, func(string, ...any) {}, func(int) string { return "" })
+		m.holders[store.Shard{}] = holder{machine: 1, at: c.at}
+		m.stopped(1, "node1-1", 10*time.Second)
+		if said := len(o.violations) > 0; said != c.said {
+			t.Errorf("renewed at %s with %d faults: %q", c.at, len(c.faults), o.violations)
+		}
+	}
+}
+
 // TestAnEventBeforeAContinuation is in the input of what the run goes on with, and in no entry (seed 3710).
 func TestAnEventBeforeAContinuation(t *testing.T) {
 	act := plan.Act{No: 30, Kind: plan.Publish, Name: "once"}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/store"
 )
 
 // TestARunThatIsTakenUpMayLackItsChild: a child that was cancelled at the end of its parent fails the parent
@@ -101,6 +102,41 @@ func TestAForkOfACancelledRun(t *testing.T) {
 		o.forks()
 		if said := len(o.violations) > 0; said != (first == plan.Pause) {
 			t.Errorf("after %s: %q", first, o.violations)
+		}
+	}
+}
+
+// TestADelayedRunThatIsToEnd may begin before its time: who takes it from a process that was to end it executes its
+// code (seeds 10288, 13929).
+func TestADelayedRunThatIsToEnd(t *testing.T) {
+	for _, kind := range []string{plan.Cancel, plan.Terminate, plan.Pause} {
+		for _, asked := range []bool{true, false} {
+			p := plan.Plan{Runs: []plan.Run{{ID: "r", After: time.Minute}}, Acts: []plan.Act{{No: 1, Run: "r", Kind: kind}}}
+			o := newOracle(p, func() time.Duration { return 0 })
+			if asked {
+				o.note(plan.Note{Kind: plan.Called, Act: 1})
+			}
+			o.begins("r")
+			if said := len(o.violations) > 0; said != (kind == plan.Pause || !asked) {
+				t.Errorf("%s, asked %t: %q", kind, asked, o.violations)
+			}
+		}
+	}
+}
+
+// TestALetterThatIsRemoved was never looked at by the run, which had ended, and is not when that is rewound (seed
+// 15090).
+func TestALetterThatIsRemoved(t *testing.T) {
+	for _, removed := range []bool{true, false} {
+		o := newOracle(plan.Plan{}, func() time.Duration { return 0 })
+		sent := store.Command{RunID: "r", Item: &store.Item{Kind: store.ItemMessage, ID: "m"}}
+		o.items.answered([]store.Command{sent}, []store.Answer{{Outcome: store.Applied, Run: store.Run{No: 1}, Item: 8}})
+		if removed {
+			o.items.remove(8)
+		}
+		o.items.looked(&store.Turn{Run: 1, Update: &store.Update{Status: store.Suspended}}, "r", store.Committed)
+		if said := len(o.violations) > 0; said == removed {
+			t.Errorf("removed %t: %q", removed, o.violations)
 		}
 	}
 }

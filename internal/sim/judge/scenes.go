@@ -42,7 +42,9 @@ func (o *oracle) scene() {
 		reached = reached && got == 1 && timedOut == 1
 	case plan.CodeToCode:
 		// The second one, which sends, has succeeded.
-		if reached && timedOut > 0 && !slices.ContainsFunc(o.plan.Cast, func(id string) bool { return o.changed[id] }) {
+		if reached && timedOut > 0 && !slices.ContainsFunc(o.plan.Cast, func(id string) bool {
+			return o.changed[id] || o.dropped[id]
+		}) {
 			o.violated("16: code has sent a message or a value to another run, which has waited for it in vain during %s",
 				plan.VeryLong)
 		}

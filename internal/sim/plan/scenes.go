@@ -116,6 +116,21 @@ const InVain = "once in vain"
 // VeryLong is longer than anything that goes wrong.
 const VeryLong = 5 * time.Minute
 
+// WaitsInVain returns how long a run waits at most for what nobody sends, as when its sender was terminated: one VeryLong
+// wait after another.
+func (p *Plan) WaitsInVain() (longest time.Duration) {
+	for i := range p.Runs {
+		sum := time.Duration(0)
+		for _, op := range p.Runs[i].Program {
+			if op.Wait >= VeryLong {
+				sum += op.Wait
+			}
+		}
+		longest = max(longest, sum)
+	}
+	return longest
+}
+
 // fullRate: many steps want the permits of a queue at once, with one key, and each costs more than
 // one unit. The act that changes settings, which clears rates, is not for this queue.
 func (g *generator) fullRate(time.Duration) {

@@ -390,8 +390,8 @@ var table = []defect{
 	},
 	{
 		name: "unexpired", file: "internal/entity/queue/tasks.go", breaks: "27",
-		text:    "for q.tasks.ends.Len() > 0 && q.tasks.ends.Peek().at <= now {",
-		becomes: "for q.tasks.ends.Len() > 0 && q.tasks.ends.Peek().at <= now && !planted {",
+		text:    "if q.endsAt(d.secret) != d.at {",
+		becomes: "if planted || q.endsAt(d.secret) != d.at {",
 		why:     "a lease of a task does not expire",
 	},
 	{
