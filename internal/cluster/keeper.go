@@ -52,6 +52,8 @@ type Keeper struct {
 	// WentBack is called when the store does not have the batch last, which it had
 	// acknowledged. It reports whether that is news.
 	WentBack func(last int64, err error) bool
+
+	later later
 }
 
 // Term is one stay of a node as the owner of all shards.
@@ -84,7 +86,7 @@ func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context
 		if !ended {
 			lose(ErrLost)
 			if err = <-served; err != nil { // otherwise the next attempt says so
-				err = errors.Join(replaced(&k.Node, k.describe(stop).Leases...), err)
+				err = errors.Join(k.later.replaced(&k.Node, k.describe(stop).Leases...), err)
 			}
 		}
 		lose(nil)
@@ -108,13 +110,16 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 			k.announce(ctx)
 		}
 		if !slices.ContainsFunc(before.Leases, func(l store.Lease) bool { return l.Boot == holder.Boot }) {
-			before = k.describe(ctx)
+			if before = k.describe(ctx); before.Now != 0 {
+				k.later.saw(&k.Node, before.Leases...)
+			}
 		}
 		t, by, err := k.try(ctx)
 		if by != nil {
 			holder = *by
+			k.later.saw(&k.Node, holder)
 		}
-		if err := replaced(&k.Node, holder); err != nil {
+		if err := k.later.replaced(&k.Node, holder); err != nil {
 			return Term{}, err
 		}
 		switch {

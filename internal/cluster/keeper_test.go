@@ -158,6 +158,33 @@ func TestExclusive(t *testing.T) {
 	})
 }
 
+// TestALaterProcessWhoseClockIsBehind waits for the leases of the former one, whose boot sorts behind its own. It is not
+// told that it was replaced.
+func TestALaterProcessWhoseClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		former, later := keeper(t, s, "a"), keeper(t, s, "a")
+		former.Node.Replaces, later.Node.Replaces, former.Node.Boot = true, true, "a2"
+		ctx, stop := context.WithCancel(t.Context())
+		begun, ended, over := make(chan string, 8), make(chan error, 1), make(chan error, 1)
+		go func() { ended <- former.Run(ctx, hold(begun)) }()
+		<-begun
+		later.Exclusive = false
+		lives, end := context.WithCancel(t.Context())
+		go func() { over <- later.Run(lives, hold(begun)) }()
+		time.Sleep(later.TTL)
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the former one: %v", err)
+		}
+		<-begun // the later one has taken over
+		end()
+		if err := <-over; err != nil {
+			t.Errorf("the later one: %v", err)
+		}
+	})
+}
+
 // TestAReplacedProcessThatIsStuck says both: that it was replaced, and what has not returned.
 func TestAReplacedProcessThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (m *Member) look() bool {
 		return false
 	}
 	m.Observe(m.looked, d.Now)
-	if err := replaced(&m.Node, d.Leases...); err != nil {
+	if err := m.later.replaced(&m.Node, d.Leases...); err != nil {
 		m.end(err)
 		return false
 	}

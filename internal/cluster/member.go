@@ -67,6 +67,7 @@ type Member struct {
 	until    time.Time     // when the first lease of another node ends; zero: there is none
 
 	// Of the goroutine of Run.
+	later      later
 	held       map[store.Shard]*heldLease
 	needs      map[store.Unservable]store.Time // by what has no build: until when
 	builds     map[store.Unservable]string     // of the needs
@@ -229,6 +230,7 @@ func (m *Member) join(stop context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
+			m.later.saw(&m.Node, d.Leases...)
 			return m.compare(stop, &d)
 		case stop.Err() != nil:
 			return nil

@@ -346,6 +346,8 @@ func (w *world) twin(n *node, lasts time.Duration) {
 		if code, _ := former.Dead(); code == 0 {
 			w.judge.Count("replaced by a later process")
 		}
+		// An engine that it has opened after its pause is the later one, and has replaced the other process.
+		w.After(500*time.Millisecond, func() { w.begin(n) })
 	})
 }
 

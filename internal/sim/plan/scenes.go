@@ -116,8 +116,8 @@ const InVain = "once in vain"
 // VeryLong is longer than anything that goes wrong.
 const VeryLong = 5 * time.Minute
 
-// WaitsInVain returns how long a run waits at most for what nobody sends, as when its sender was terminated: one VeryLong
-// wait after another.
+// WaitsInVain returns how long a run waits at most for what nobody sends, as when its sender was terminated: one
+// VeryLong wait after another.
 func (p *Plan) WaitsInVain() (longest time.Duration) {
 	for i := range p.Runs {
 		sum := time.Duration(0)
