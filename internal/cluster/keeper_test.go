@@ -158,8 +158,8 @@ func TestExclusive(t *testing.T) {
 	})
 }
 
-// TestALaterProcessWhoseClockIsBehind waits for the leases of the former one, whose boot sorts behind its own. It is not
-// told that it was replaced.
+// TestALaterProcessWhoseClockIsBehind waits for the leases of the former one, whose boot sorts behind its own. It is
+// not told that it was replaced.
 func TestALaterProcessWhoseClockIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
