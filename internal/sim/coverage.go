@@ -47,7 +47,7 @@ var rare = []string{
 	// Scenes that were played to their point.
 	"scene of claims lost", "scene of code to code", "scene of commits lost", "scene of ended parent",
 	"scene of event for one", "scene of full rate",
-	"scene of letter again", "scene of quiet sleeps",
+	"scene of letter again", "scene of paused race", "scene of quiet sleeps",
 	"scene of letters at once", "scene of wait in vain",
 }
 

@@ -17,7 +17,7 @@ var scenes = []struct {
 	{EventForOne, (*generator).eventForOne}, {WaitInVain, (*generator).waitInVain},
 	{FullRate, (*generator).fullRate}, {CommitsLost, (*generator).commitsLost}, {ClaimsLost, (*generator).claimsLost},
 	{LetterAgain, (*generator).letterAgain}, {QuietSleeps, (*generator).quietSleeps},
-	{CodeToCode, (*generator).codeToCode},
+	{CodeToCode, (*generator).codeToCode}, {PausedRace, (*generator).pausedRace},
 }
 
 // Names of scenes.
@@ -32,6 +32,7 @@ const (
 	LetterAgain   = "letter again"
 	QuietSleeps   = "quiet sleeps"
 	CodeToCode    = "code to code"
+	PausedRace    = "paused race"
 )
 
 // scene adds one of them to most worlds of that feature.
@@ -220,4 +221,20 @@ func (g *generator) codeToCode(at time.Duration) {
 	hand, ask := g.waits(Hand, "", VeryLong), g.waits(Ask, to, Patience)
 	hand.Subs, ask.Key = []Program{{g.waits(Sleep, "", g.upTo(time.Second))}}, Update+"-scene"
 	g.enters(at, append(sender, hand, ask))
+}
+
+// pausedRace: a run is to be paused while the bodies of a race execute. Two have ended, of which one has an effect,
+// when the pause is withdrawn: the first one wins.
+func (g *generator) pausedRace(at time.Duration) {
+	race := g.named(Race)
+	for _, takes := range []time.Duration{2 * time.Second, 2500 * time.Millisecond, 8 * time.Second} {
+		step := g.named(Step)
+		step.Body, step.Undo = &Body{Takes: takes}, &Body{}
+		race.Subs = append(race.Subs, Program{step})
+	}
+	race.Subs[0][0].Undo = nil
+	id := g.enters(at, Program{race})
+	g.does(at+time.Second, Pause, id, "")
+	g.does(at+4*time.Second, Resume, id, "")
+	g.Acts[len(g.Acts)-1].From++
 }
