@@ -96,7 +96,7 @@ func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
 			a.violated("23: %s ends as %s, and has not looked at its cancel", id, t.Update.Status)
 		}
 	}
-	if t.Update.Status.Terminal() { // the store has answered the updates
+	if t.Update.Status.Terminal() || t.Update.Continue != nil { // the store has answered the updates
 		maps.DeleteFunc(unseen, func(_ store.ItemNo, kind store.ItemKind) bool { return kind == store.ItemUpdate })
 	}
 }

@@ -141,6 +141,21 @@ func TestALetterThatIsRemoved(t *testing.T) {
 	}
 }
 
+// TestAnUpdateBeforeAContinuation is answered by the store, and is nothing that what goes on looks at (seed 12745).
+func TestAnUpdateBeforeAContinuation(t *testing.T) {
+	for _, kind := range []store.ItemKind{store.ItemUpdate, store.ItemMessage} {
+		o := newOracle(plan.Plan{}, func() time.Duration { return 0 })
+		sent := store.Command{RunID: "r", Item: &store.Item{Kind: kind, ID: "u"}}
+		o.items.answered([]store.Command{sent}, []store.Answer{{Outcome: store.Applied, Run: store.Run{No: 1}, Item: 8}})
+		next := &store.Update{Status: store.Running, Continue: &store.Continuation{}}
+		o.items.looked(&store.Turn{Run: 1, Update: next}, "r", store.Committed)
+		o.items.looked(&store.Turn{Run: 1, Update: &store.Update{Status: store.Suspended}}, "r", store.Committed)
+		if said := len(o.violations) > 0; said != (kind == store.ItemMessage) {
+			t.Errorf("kind %d: %q", kind, o.violations)
+		}
+	}
+}
+
 // TestABodyOfAReplacedProcess may begin again, until that looks at its lease (seed 3347): it was to be dead.
 func TestABodyOfAReplacedProcess(t *testing.T) {
 	for _, node := range []string{"node1-1", "node1-2", "node2-1"} {
