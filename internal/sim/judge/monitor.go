@@ -274,6 +274,9 @@ func (m *monitor) committed(by int, request, body []byte) {
 				m.count("turn still ready at the end")
 			}
 		}
+		if len(t.Entries) > 0 {
+			m.gotFurther(m.ids[t.Run])
+		}
 		changed := m.changed[m.ids[t.Run]] || rewrites(t)
 		m.turn(t)
 		m.lates.turn(t, v)

@@ -246,6 +246,16 @@ func (o *oracle) ahead() (by time.Duration) {
 	return by
 }
 
+// gotFurther takes a record of a run, which clears it of the suspicion that it does nothing but end its process: other
+// branches may go on each time.
+func (o *oracle) gotFurther(run string) {
+	for at := range o.inARow {
+		if at.run == run {
+			o.inARow[at] = min(o.inARow[at], 0)
+		}
+	}
+}
+
 // patience is how often a run may kill its process before it is stalled: twice with others, then
 // while it is looked for among them, and three times alone.
 const patience = 15

@@ -156,6 +156,23 @@ func TestAnUpdateBeforeAContinuation(t *testing.T) {
 	}
 }
 
+// TestARunThatKillsItsProcessAndGetsFurther is not stalled as soon as one that gets nowhere (seed 19787).
+func TestARunThatKillsItsProcessAndGetsFurther(t *testing.T) {
+	for _, further := range []bool{true, false} {
+		o := newOracle(plan.Plan{}, func() time.Duration { return 0 })
+		for i := range patience + 5 {
+			if further && i%10 == 9 {
+				o.gotFurther("r")
+			}
+			o.note(plan.Note{Kind: plan.BodyBegins, Run: "r", Op: "st1", Attempt: 1, Kills: patience + 10})
+		}
+		said := slices.ContainsFunc(o.violations, func(v string) bool { return strings.HasPrefix(v, "14: ") })
+		if said == further {
+			t.Errorf("further %t: %q", further, o.violations)
+		}
+	}
+}
+
 // TestABodyOfAReplacedProcess may begin again, until that looks at its lease (seed 3347): it was to be dead.
 func TestABodyOfAReplacedProcess(t *testing.T) {
 	for _, node := range []string{"node1-1", "node1-2", "node2-1"} {
