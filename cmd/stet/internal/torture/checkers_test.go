@@ -71,7 +71,7 @@ func TestUndone(t *testing.T) {
 	} {
 		var lines []placed
 		for i, loc := range c.executed {
-			lines = append(lines, placed{line{Kind: lineStart, Run: "r", Loc: loc, Process: "p"}, int64(i)})
+			lines = append(lines, placed{line: line{Kind: lineStart, Run: "r", Loc: loc, Process: "p"}, place: int64(i)})
 		}
 		n := found(wrongUndos, func(report *Report) {
 			newExecutions(lines, nil, nil).checkUndone(report, &undone{Run: "r", Order: c.order, Left: c.left})
@@ -118,7 +118,8 @@ func TestRates(t *testing.T) {
 			run := string(rune('a' + i))
 			at := 1000 + s.Per.Microseconds()*5/2*int64(i)/int64(c.bodies-1)
 			start := line{Kind: lineStart, Run: run, Loc: askStep, Process: "p", At: at}
-			lines = append(lines, placed{start, int64(2 * i)}, placed{start, int64(2*i) + 1}) // a second execution is free
+			lines = append(lines, placed{line: start, place: int64(2 * i)},
+				placed{line: start, place: int64(2*i) + 1}) // a second execution is free
 			asked = append(asked, askedFor{run, "x", s.RatePerKey})
 		}
 		n := found(limitExceeded, func(r *Report) { newExecutions(lines, nil, nil).checkRates(r, 1000, asked) })

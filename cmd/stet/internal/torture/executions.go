@@ -50,6 +50,12 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 		takes: map[take][]placed{},
 		taken: map[string][]taking{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
+	latest := int64(0)
+	for i := range lines {
+		l := &lines[i]
+		latest = max(latest, l.At) // those before it in the log were written before it
+		l.written = latest
+	}
 	for _, l := range lines {
 		switch l.Kind {
 		case lineOwn:
@@ -121,7 +127,7 @@ func (x *executions) isStale(start placed) bool { return x.stale[body{start.Proc
 // or before its body was cancelled.
 func (x *executions) excused(start placed) bool {
 	return x.isStale(start) || slices.ContainsFunc(x.pauses, func(s stay) bool {
-		return s.Process == start.Process && s.From <= start.At && start.At <= s.To+resumeSlack
+		return s.Process == start.Process && s.From <= start.written && start.At <= s.To+resumeSlack
 	})
 }
 
@@ -172,7 +178,7 @@ func (x *executions) rounds(run string, starts []placed) []int {
 		switch {
 		case n > x.takenBack(run, starts[i-1].place):
 			first, changed, numbers[i] = i, false, numbers[i]+1
-		case n > 0 && x.taken[run][n-1].asked && !changed && (start.Key != starts[first].Key ||
+		case n > 0 && x.taken[run][n-1].asked && !changed && !x.excused(start) && (start.Key != starts[first].Key ||
 			slices.ContainsFunc(starts[first:i], func(former placed) bool { return x.contradicts(former, start) != "" })):
 			first, changed, numbers[i] = i, true, numbers[i]+1
 		}
@@ -185,10 +191,18 @@ func (x *executions) contradicts(former, start placed) violation {
 	switch {
 	case former.Attempt > start.Attempt && !x.excused(start):
 		return runAgain
-	case former.Attempt == start.Attempt && former.Process == start.Process && !x.tookBetween(former, start):
+	case former.Attempt == start.Attempt && former.Key == start.Key && former.Process == start.Process &&
+		!x.tookBetween(former, start):
 		return duplicated
 	}
 	return ""
+}
+
+// sameKey reports whether a start has the key of the former ones of its round. One that was delayed may be of an
+// earlier round, and have the key of that.
+func (x *executions) sameKey(formers []placed, start placed) bool {
+	i := slices.IndexFunc(formers, func(former placed) bool { return !x.excused(former) })
+	return i < 0 || formers[i].Key == start.Key || x.excused(start)
 }
 
 // checkStarts checks the log of effects by itself.
@@ -200,7 +214,7 @@ func (x *executions) checkStarts(report *Report) {
 		rounds := x.rounds(at.run, starts)
 		for i, start := range starts {
 			first := slices.Index(rounds, rounds[i])
-			if other, taken := keys[start.Key]; taken && other != at || start.Key != starts[first].Key {
+			if other, taken := keys[start.Key]; taken && other != at || !x.sameKey(starts[first:i], start) {
 				report.violated(duplicated, "run %s: %s has the idempotency key %s, "+
 					"which differs from an earlier one or is that of %+v", at.run, at.location, start.Key, other)
 			}

@@ -36,6 +36,18 @@ func TestExecutions(t *testing.T) {
 		result stepResult
 		want   violation // "": none
 	}{
+		"of before it was taken back, behind a pause": {
+			[]line{own("p"), own("q"), asked, taken, again("q", 2, "new"), end("q", 2), lateFirst},
+			stepResult{Process: "q", No: 2}, ""},
+		"of before it was taken back, behind a pause, and then again": {
+			[]line{own("p"), own("q"), asked, taken, lateFirst, again("q", 2, "new"), end("q", 2)},
+			stepResult{Process: "q", No: 2}, ""},
+		"of before it was taken back, without a pause": {
+			[]line{own("p"), own("q"), asked, taken, again("q", 2, "new"), start("p", 1, 1), end("q", 2)},
+			stepResult{Process: "q", No: 2}, duplicated},
+		"dated before a pause and written behind it": {
+			[]line{own("p"), own("q"), start("q", 1, 1), end("q", 1), back, start("p", 2, 1)},
+			stepResult{Process: "q", No: 1}, ""},
 		"begun late, when its process had lost the store and taken it again": {
 			[]line{own("p"), own("p"), start("p", 1, 1), stale("p", 1), start("p", 2, 1), end("p", 2)},
 			stepResult{Process: "p", No: 2}, ""},
@@ -107,7 +119,7 @@ func TestExecutions(t *testing.T) {
 	} {
 		lines := make([]placed, len(c.lines))
 		for i, l := range c.lines {
-			lines[i] = placed{l, int64(i) * 10}
+			lines[i] = placed{line: l, place: int64(i) * 10}
 		}
 		x := newExecutions(lines, []stay{{"p", 800, 850}}, map[string]string{"r": "g/1"})
 		report := newReport("", "", 0, "")

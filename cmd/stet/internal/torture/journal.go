@@ -86,7 +86,8 @@ func (j *journal) size() (int64, error) {
 // placed is a line with its place in the file.
 type placed struct {
 	line
-	place int64
+	place   int64
+	written int64 // not before, as At; 0: not known. A process may be paused between the two
 }
 
 // reader reads a growing journal.
@@ -115,7 +116,7 @@ func (r *reader) read() ([]placed, error) {
 		if text := data[:end]; len(text) > 0 {
 			var l line
 			if err := json.Unmarshal(text, &l); err == nil { // otherwise it was cut by a kill
-				lines = append(lines, placed{l, r.place})
+				lines = append(lines, placed{line: l, place: r.place})
 			}
 		}
 		data = data[end+1:]
