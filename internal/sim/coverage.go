@@ -68,8 +68,9 @@ func missing(of []string, reached map[string]int) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(s string) bool { return reached[s] > 0 })
 }
 
-// Soaks is how many worlds reach every one of them, if all is well; SoaksOnDisk of worlds with SQLite.
+// Soaks is how many worlds reach every one of them, if all is well: the rarest was in seven of so many. SoaksOnDisk is
+// that of worlds with SQLite.
 const (
-	Soaks       = 2_000
+	Soaks       = 20_000
 	SoaksOnDisk = 100
 )
