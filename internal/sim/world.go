@@ -157,6 +157,7 @@ func (w *world) cutPower(f plan.Fault, p *box.Program) {
 		if w.judge.Asks("Commit") {
 			w.judge.Count("power cut in a commit")
 		}
+		w.judge.Cut()
 		lost := w.disk.Cut(w.Rand)
 		w.Logf("the power is cut: %d writes are lost", lost)
 		if lost > 0 {

@@ -75,6 +75,9 @@ func (j *Judge) Stopped(machine int, name string, ttl time.Duration) {
 // Asked takes a request on its way to the store.
 func (j *Judge) Asked(from int, call uint32, body []byte) { j.monitor.asked(from, call, body) }
 
+// Cut takes that the power of the store is cut.
+func (j *Judge) Cut() { j.monitor.cut() }
+
 // Asks says whether a request for a method has no answer.
 func (j *Judge) Asks(method string) bool { return j.monitor.asks(method) }
 

@@ -89,6 +89,29 @@ func (m *monitor) asks(method string) bool {
 	return false
 }
 
+// cut takes the end of a store that was committing: what it was asked to write may be there afterwards, and nobody may
+// ask again.
+func (m *monitor) cut() {
+	for _, a := range m.open {
+		if name, _ := wire.Method(a.request); name != "Commit" {
+			continue
+		}
+		b, err := wire.Batch(a.request)
+		if err != nil {
+			continue
+		}
+		for _, t := range b.Turns {
+			for _, e := range t.Entries {
+				for _, exec := range executed.FindAllString(string(e.Value), -1) {
+					if body := m.bodies[exec]; body != nil && e.State == store.Done {
+						m.perhaps[body.operation] = true
+					}
+				}
+			}
+		}
+	}
+}
+
 // answered takes an answer on its way back, and returns the method's name.
 func (m *monitor) answered(to int, no uint32, body []byte) string {
 	key := call{to, no}

@@ -1,11 +1,13 @@
 package judge
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/internal/sim/wire"
 	"github.com/stet-run/stet/store"
 )
 
@@ -44,6 +46,35 @@ func TestALeaseThatWasRenewedInVain(t *testing.T) {
 		m.stopped(1, "node1-1", 10*time.Second)
 		if said := len(o.violations) > 0; said != c.said {
 			t.Errorf("renewed at %s with %d faults: %q", c.at, len(c.faults), o.violations)
+		}
+	}
+}
+
+// TestAPowerCutInACommit: what was to be written may be there afterwards, though nobody has heard of it (seed 39 of
+// worlds with SQLite).
+func TestAPowerCutInACommit(t *testing.T) {
+	steps := plan.Program{{Kind: plan.Step, Name: "st1"}, {Kind: plan.Step, Name: "st2"}}
+	p := plan.Plan{Runs: []plan.Run{{ID: "r", Program: steps}}}
+	for _, cut := range []bool{true, false} {
+		o := newOracle(p, func() time.Duration { return 0 })
+		m := newMonitor(o, func(string, ...any) {}, func(int) string { return "" })
+		o.note(plan.Note{Kind: plan.BodyBegins, Run: "r", Op: "st1", Attempt: 1, Exec: "node1-1.1", Key: "1"})
+		ctx, stop := context.WithCancel(t.Context())
+		s := wire.NewRemote(func(_ byte, call uint32, body []byte) {
+			m.asked(1, call, body)
+			stop() // there is no answer
+		})
+		entry := store.Entry{Kind: store.KindStep, State: store.Done, Value: []byte("\x01\"node1-1.1\"")}
+		_, err := s.Commit(ctx, store.Batch{Turns: []*store.Turn{{Run: 1, Entries: []store.Entry{entry}}}})
+		if err == nil {
+			t.Fatal("the commit has an answer")
+		}
+		if cut {
+			m.cut()
+		}
+		o.note(plan.Note{Kind: plan.BodyBegins, Run: "r", Op: "st2", Attempt: 1, Exec: "node1-1.2", Key: "2"})
+		if said := len(o.violations) > 0; said == cut {
+			t.Errorf("cut %t: %q", cut, o.violations)
 		}
 	}
 }

@@ -307,6 +307,9 @@ func Snapshots(answer []byte) []store.Snapshot {
 	return all.Snapshots
 }
 
+// Batch returns the batch that a request is to commit.
+func Batch(request []byte) (b store.Batch, err error) { return b, Decode(request[1:], &b) }
+
 // Committed returns a batch and what became of it.
 func Committed(request, answer []byte) (b store.Batch, r store.BatchResult, err error) {
 	if err := response(answer, &r); err != nil {
