@@ -84,6 +84,11 @@ func (a *audit) readRuns(ctx context.Context) error {
 	}
 }
 
+// stalled notes a run that is stalled, to be judged with the log.
+func (a *audit) stalled(r *store.Run, what string, args ...any) {
+	a.facts.Stalled = append(a.facts.Stalled, stalledRun{fmt.Sprintf(what, args...), r.Shard.String(), r.Reason})
+}
+
 // checkStalls looks for runs that are stalled, whose parents may therefore wait. Those that others look at are found
 // there.
 func (a *audit) checkStalls(ctx context.Context) error {
@@ -92,7 +97,7 @@ func (a *audit) checkStalls(ctx context.Context) error {
 	page, err := a.db.List(ctx, f)
 	for i := range page.Runs {
 		r := &page.Runs[i]
-		a.report.violated(wrongStalls, "run %s of %s: %s", r.ID, r.Workflow, r.Reason)
+		a.stalled(r, "run %s of %s", r.ID, r.Workflow)
 	}
 	return err
 }
@@ -111,7 +116,7 @@ func (a *audit) checkRun(ctx context.Context, r *store.Run, known *run) error {
 		}
 		return nil
 	case r.Status == store.Stalled:
-		a.report.violated(wrongStalls, "run %s: %s", r.ID, r.Reason)
+		a.stalled(r, "run %s", r.ID)
 	case !r.Status.Terminal():
 		a.report.violated(stuck, "run %s is %s since %s, claimed %t, wakes %s, waits for %s",
 			r.ID, r.Status, r.Created, r.Claimed, r.WakeAt, r.Waits)

@@ -147,7 +147,7 @@ func (a *audit) checkChild(ctx context.Context, parent, child *store.Run) error 
 		}
 	case store.Cancelled:
 	case store.Stalled:
-		a.report.violated(wrongStalls, "child %s of run %s: %s", child.ID, parent.ID, child.Reason)
+		a.stalled(child, "child %s of run %s", child.ID, parent.ID)
 	case store.Failed:
 		a.report.violated(wrongResults, "child %s of run %s has failed: %s", child.ID, parent.ID, child.Output)
 	default:

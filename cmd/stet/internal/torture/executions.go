@@ -2,6 +2,7 @@ package torture
 
 import (
 	"slices"
+	"strings"
 )
 
 // executions are all executions of step bodies, as they were logged.
@@ -15,6 +16,7 @@ type executions struct {
 	shards   map[string]string      // of runs
 	woken    []placed               // lines behind sleeps
 	lost     []placed               // lines of processes that have lost the store
+	left     map[string]bool        // shards that a living process has lost among runs that kill theirs
 	taken    map[string][]taking    // by run, in the order of the log
 	recorded map[operation]stepResult
 	pauses   []stay
@@ -46,8 +48,8 @@ type body struct {
 func newExecutions(lines []placed, pauses []stay, shards map[string]string) *executions {
 	x := &executions{
 		owners: map[string][]takeover{}, shards: shards,
-		starts: map[operation][]placed{}, ends: map[body]int64{}, stale: map[body]bool{}, runs: map[body]string{},
-		takes: map[take][]placed{},
+		starts: map[operation][]placed{}, ends: map[body]int64{}, stale: map[body]bool{}, left: map[string]bool{},
+		runs: map[body]string{}, takes: map[take][]placed{},
 		taken: map[string][]taking{}, recorded: map[operation]stepResult{}, pauses: pauses,
 	}
 	latest := int64(0)
@@ -80,6 +82,10 @@ func newExecutions(lines []placed, pauses []stay, shards map[string]string) *exe
 			x.taken[l.Run] = append(x.taken[l.Run], taking{place: l.place, asked: l.Key == takenAsked})
 		case lineLost:
 			x.lost = append(x.lost, l)
+		case lineLeft:
+			for _, shard := range l.Shards {
+				x.left[shard] = x.left[shard] || strings.HasPrefix(l.Process, poisonFleet)
+			}
 		case lineWoke:
 			x.woken = append(x.woken, l)
 		}
@@ -203,6 +209,16 @@ func (x *executions) contradicts(former, start placed) violation {
 func (x *executions) sameKey(formers []placed, start placed) bool {
 	i := slices.IndexFunc(formers, func(former placed) bool { return !x.excused(former) })
 	return i < 0 || formers[i].Key == start.Key || x.excused(start)
+}
+
+// checkStalled looks at a run that is stalled and was not to be. One that was executed alone when a process lost its
+// leases, twice in a row, counts as one that ends processes: the store does not know that they live.
+func (x *executions) checkStalled(report *Report, s *stalledRun) {
+	if x.left[s.Shard] && strings.HasPrefix(s.Why, "poison:") {
+		report.count("stalled because leases were lost", 1)
+		return
+	}
+	report.violated(wrongStalls, "%s: %s", s.What, s.Why)
 }
 
 // checkStarts checks the log of effects by itself.

@@ -2,6 +2,31 @@ package torture
 
 import "testing"
 
+// TestStalledRuns: one that counts as poison may be so because leases were lost, where runs kill their processes.
+func TestStalledRuns(t *testing.T) {
+	const poison = "poison: the process ended 2 times in a row"
+	left := func(process, shard string) []placed {
+		return []placed{{line: line{Kind: lineLeft, Process: process, Shards: []string{shard}}}}
+	}
+	for name, c := range map[string]struct {
+		lines []placed
+		why   string
+		said  bool
+	}{
+		"nobody has lost leases":             {nil, poison, true},
+		"leases were lost":                   {left("poison0.1@torture-3", "g/1"), poison, false},
+		"those of another shard":             {left("poison0.1@torture-3", "g/2"), poison, true},
+		"they were lost before":              {left("storm0.1@torture-1", "g/1"), poison, true},
+		"leases were lost, of another cause": {left("poison0.1@torture-3", "g/1"), "mismatch: another step", true},
+	} {
+		report := newReport("", "", 0, "")
+		newExecutions(c.lines, nil, nil).checkStalled(report, &stalledRun{"run r", "g/1", c.why})
+		if report.Broken() != c.said {
+			t.Errorf("%s: %v", name, report.Examples)
+		}
+	}
+}
+
 // TestExecutions checks the findings in logs, each with the store's entry of one step.
 func TestExecutions(t *testing.T) {
 	own := func(process string) line { return line{Kind: lineOwn, Process: process, Shards: []string{"g/1"}} }

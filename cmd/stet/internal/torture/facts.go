@@ -13,9 +13,17 @@ type facts struct {
 	Shards   map[string]string `json:"shards,omitempty"`  // of runs, by ID
 	Limited  []string          `json:"limited,omitempty"` // runs on the queues that nobody has asked to cancel
 	Recorded []recordedStep    `json:"recorded,omitempty"`
-	Undone   []undone          `json:"undone,omitempty"` // of trips that have ended
+	Undone   []undone          `json:"undone,omitempty"`  // of trips that have ended
+	Stalled  []stalledRun      `json:"stalled,omitempty"` // and were not to be
 	Asked    []askedFor        `json:"asked,omitempty"`
 	Made     int64             `json:"made,omitempty"` // when the queues were made, by this machine's clock
+}
+
+// stalledRun is a run that is stalled in the end.
+type stalledRun struct {
+	What  string `json:"what"`
+	Shard string `json:"shard"`
+	Why   string `json:"why"`
 }
 
 // recordedStep is a step that is done in the store, with its result.
@@ -30,6 +38,9 @@ func (f *facts) judge(report *Report, lines []placed) *executions {
 	x := newExecutions(lines, f.Pauses, f.Shards)
 	for _, step := range f.Recorded {
 		x.checkRecorded(report, operation{step.Run, step.Loc}, step.Result)
+	}
+	for i := range f.Stalled {
+		x.checkStalled(report, &f.Stalled[i])
 	}
 	x.checkStarts(report)
 	x.checkBodies(report, lines, f.Limited)

@@ -12,6 +12,7 @@ import (
 // The kinds of lines.
 const (
 	lineOwn   = "own"   // a process has taken Shards over
+	lineLeft  = "left"  // a process that lives has lost Shards: it could not renew its leases
 	lineStart = "start" // a step's body begins
 	lineEnd   = "end"   // a step's body returns
 	lineStale = "stale" // a body that has begun had been cancelled before it did: its run has gone on, or is elsewhere

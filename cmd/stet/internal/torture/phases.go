@@ -278,6 +278,7 @@ func (h *harness) recordsRest(ctx context.Context) (bool, error) {
 }
 
 const (
+	poisonFleet = "poison" // begins the names of the processes that execute them
 	poisonRuns  = 3
 	poisonLimit = 2
 	besideRuns  = 15 // that are kept going beside them
@@ -288,7 +289,7 @@ const (
 // is suspected any more for the ends that the one before has caused.
 func (h *harness) poison(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	f := h.fleet("poison", false, poisonLimit)
+	f := h.fleet(poisonFleet, false, poisonLimit)
 	f.mayDie = true
 	wait := f.launch(ctx)
 	defer wait()

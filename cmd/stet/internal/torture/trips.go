@@ -198,7 +198,7 @@ func (a *audit) ended(ctx context.Context, r *started, what string) (*store.Run,
 	a.report.count(what+": "+run.Status.String(), 1)
 	switch {
 	case run.Status == store.Stalled:
-		a.report.violated(wrongStalls, "run %s: %s", r.id, run.Reason)
+		a.stalled(run, "run %s", r.id)
 	case !run.Status.Terminal():
 		a.report.violated(stuck, "run %s is %s with marks %d and waits for %s", r.id, run.Status, run.Marks, run.Waits)
 	}

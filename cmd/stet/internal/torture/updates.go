@@ -409,7 +409,7 @@ func (a *audit) checkAccount(ctx context.Context, r *store.Run, got answers) err
 	a.report.count("accounts: "+r.Status.String(), 1)
 	switch {
 	case r.Status == store.Stalled:
-		a.report.violated(wrongStalls, "account %s: %s", r.ID, r.Reason)
+		a.stalled(r, "account %s", r.ID)
 	case !r.Status.Terminal():
 		a.report.violated(stuck, "account %s is %s and waits for %s", r.ID, r.Status, r.Waits)
 	case r.Status == store.Failed:

@@ -102,7 +102,12 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	if err != nil {
 		return err
 	}
-	var ownErr error
+	var unlogged atomic.Pointer[error]
+	note := func(l line) {
+		if err := w.effects.append(l); err != nil {
+			unlogged.Store(&err)
+		}
+	}
 	cfg := stet.Config{
 		Store: leases, Payloads: values, Sweep: sweep,
 		Workflows: []stet.Definition{w.tree(), w.child(), w.brief(), w.limited(), w.tick(), w.listener(), w.account(),
@@ -115,11 +120,19 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 			for _, shard := range found.Shards {
 				l.Shards, l.Epochs = append(l.Shards, shard.String()), append(l.Epochs, leases.epoch(shard))
 			}
-			if err := w.effects.append(l); err != nil {
-				ownErr = err
-			}
+			note(l)
 		},
 	}
+	cfg.Observer = &stet.Observer{Lease: func(l stet.LeaseInfo) {
+		if l.Event != stet.LeaseLost && l.Event != stet.LeaseFenced {
+			return
+		}
+		left := line{Kind: lineLeft, Process: w.name}
+		for _, shard := range l.Shards {
+			left.Shards = append(left.Shards, shard.String())
+		}
+		note(left)
+	}}
 	if o.Defaults {
 		cfg.LeaseTTL, cfg.Poll, cfg.Grace, cfg.AloneFor, cfg.ParkFor = 0, 0, 0, 0, 0
 	}
@@ -144,7 +157,10 @@ func Work(ctx context.Context, open func(context.Context) (store.Store, error), 
 	err = engine.Run(ctx)
 	asked := ctx.Err() != nil
 	stop()
-	clientErr := errors.Join(<-clients, ownErr)
+	clientErr := <-clients
+	if err := unlogged.Load(); err != nil {
+		clientErr = errors.Join(clientErr, *err)
+	}
 	if asked || clientErr != nil || err == nil || !strings.Contains(err.Error(), "have not returned") {
 		return errors.Join(err, clientErr)
 	}
