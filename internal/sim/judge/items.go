@@ -64,15 +64,9 @@ func (a *items) remove(no store.ItemNo) {
 	}
 }
 
-// looked takes what a turn that was written with a verdict has looked at.
-func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
+// examined takes the items that a turn has looked at, or may have.
+func (a *items) examined(t *store.Turn, v store.Verdict) {
 	unseen := a.unseen[t.Run]
-	counts := v == store.Committed
-	for _, c := range t.Consumed {
-		if !counts && string(c.Verdict) == "y" && unseen[c.Item] == store.ItemTerminate {
-			a.violated("1: %s goes on, and its terminate was accepted", id)
-		}
-	}
 	for _, no := range t.Seen {
 		delete(unseen, no)
 	}
@@ -85,6 +79,18 @@ func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
 	for _, r := range t.Refused {
 		delete(unseen, r.Item)
 	}
+}
+
+// looked takes what a turn that was written with a verdict has looked at.
+func (a *items) looked(t *store.Turn, id string, v store.Verdict) {
+	unseen := a.unseen[t.Run]
+	counts := v == store.Committed
+	for _, c := range t.Consumed {
+		if !counts && string(c.Verdict) == "y" && unseen[c.Item] == store.ItemTerminate {
+			a.violated("1: %s goes on, and its terminate was accepted", id)
+		}
+	}
+	a.examined(t, v)
 	if t.Update == nil || !counts {
 		return
 	}

@@ -101,6 +101,7 @@ func (m *monitor) cut() {
 			continue
 		}
 		for _, t := range b.Turns {
+			m.items.examined(t, store.Committed)
 			for _, e := range t.Entries {
 				for _, exec := range executed.FindAllString(string(e.Value), -1) {
 					if body := m.bodies[exec]; body != nil && e.State == store.Done {
