@@ -158,18 +158,24 @@ func TestExclusive(t *testing.T) {
 	})
 }
 
+// twins returns two processes of one name that replace each other. Their boots are the same.
+func twins(t *testing.T) (former, later *Keeper) {
+	s := memory.New()
+	former, later = keeper(t, s, "a"), keeper(t, s, "a")
+	former.Node.Replaces, later.Node.Replaces = true, true
+	return former, later
+}
+
 // TestALaterProcessWhoseClockIsBehind waits for the leases of the former one, whose boot sorts behind its own. It is
 // not told that it was replaced.
 func TestALaterProcessWhoseClockIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
-		former, later := keeper(t, s, "a"), keeper(t, s, "a")
-		former.Node.Replaces, later.Node.Replaces, former.Node.Boot = true, true, "a2"
+		former, later := twins(t)
+		former.Node.Boot = "a2"
 		ctx, stop := context.WithCancel(t.Context())
 		begun, ended, over := make(chan string, 8), make(chan error, 1), make(chan error, 1)
 		go func() { ended <- former.Run(ctx, hold(begun)) }()
 		<-begun
-		later.Exclusive = false
 		lives, end := context.WithCancel(t.Context())
 		go func() { over <- later.Run(lives, hold(begun)) }()
 		time.Sleep(later.TTL)
@@ -188,9 +194,8 @@ func TestALaterProcessWhoseClockIsBehind(t *testing.T) {
 // TestAReplacedProcessThatIsStuck says both: that it was replaced, and what has not returned.
 func TestAReplacedProcessThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
-		former, later := keeper(t, s, "a"), keeper(t, s, "a")
-		former.Node.Replaces, later.Node.Replaces, later.Node.Boot = true, true, "a2"
+		former, later := twins(t)
+		later.Node.Boot = "a2"
 		ctx, cancel := context.WithCancel(t.Context())
 		stuck := errors.New("one has not returned")
 		begun, ended, over := make(chan string, 8), make(chan error, 1), make(chan error, 1)

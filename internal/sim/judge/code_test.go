@@ -103,7 +103,7 @@ func TestCodeThatWaitsInVain(t *testing.T) {
 			t.Errorf("%q: %q", value, o.violations)
 		}
 	}
-	// The receiver was not there when the messages came, and was started again (seed 7669).
+	// The receiver was not there yet when the messages came (seed 7669).
 	o := newOracle(p, func() time.Duration { return 0 })
 	m := newMonitor(o, func(string, ...any) {}, func(int) string { return "" })
 	m.sent(5, []store.Command{{RunID: "r1", Item: &store.Item{}}}, []store.Answer{{Outcome: store.NotFound}})

@@ -125,7 +125,7 @@ var runNames = regexp.MustCompile(`torture-[^\s:,"]+`)
 // repeated by a seed.
 func linesOf(t *testing.T, report *torture.Report, dir string) string {
 	t.Helper()
-	parts := []string{`"k":"own"`, `"k":"lost"`}
+	parts := []string{`"k":"own"`, `"k":"lost"`, `"k":"left"`}
 	for _, examples := range report.Examples {
 		for _, example := range examples {
 			for _, id := range runNames.FindAllString(example, -1) {
