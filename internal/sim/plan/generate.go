@@ -110,6 +110,14 @@ func OnDisk(of Plan) Plan {
 			Kind: PowerCut, At: g.upTo(g.Length), Lasts: g.some(500 * time.Millisecond), Calls: g.Int64N(60), Method: "Commit",
 		})
 	}
+	if g.chance(0.5) { // a commit is asked for again whose answer was lost
+		at, lasts, share := g.upTo(g.Length), g.some(5*time.Second), pick(g, 0.2, 1)
+		for i := range g.Nodes { // any of them may own the slot then
+			g.Faults = append(g.Faults, Fault{
+				Kind: Unheard, At: at, Lasts: lasts, Node: i, Share: share, Method: "Commit",
+			})
+		}
+	}
 	for range g.IntN(3) {
 		g.Faults = append(g.Faults, Fault{Kind: Full, At: g.upTo(g.Length), Lasts: g.some(2 * time.Second)})
 	}
