@@ -42,8 +42,9 @@ const (
 	watchBusy = time.Millisecond // while something happens
 	watchIdle = 4 * time.Millisecond
 	idleAfter = 2 * time.Second
-	// watchOwn is the pause after a notice of a write of this process.
-	watchOwn = 4 * time.Millisecond
+	// watchOwn is the pause after a notice of a write of this process. It grows by the factor watchGrows.
+	watchOwn   = 4 * time.Millisecond
+	watchGrows = 16
 	// watchNoticed is the longest pause between two looks where the system gives notice of
 	// writes: these looks find a commit whose notice is lost.
 	watchNoticed = time.Second
@@ -58,7 +59,7 @@ const (
 // A process writes to the log before others can see its commit. So at the system's notice of a
 // write Changed looks at once, and then after pauses that double. What this process has written
 // itself brings nothing to look for, unless another wrote at the same time and the system made
-// one notice of both: then the pauses grow fourfold.
+// one notice of both: then a few looks follow, and the last one is watchNoticed later.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	path := s.logPath()
 	s.watch.once.Do(func() { s.watch.log = notices(path) })
@@ -86,7 +87,7 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 			s.watch.missed.Store(0)
 		case <-timer.C:
 		}
-		var seen sight
+		seen := sight{blind: true}
 		if s.write.tryLock() { // otherwise its user looks, see writer.begin
 			seen = s.write.look()
 			s.write.unlock()
@@ -110,21 +111,25 @@ func (s *Store) logPath() string {
 type pace struct {
 	noticed bool          // the system gives notice of writes
 	pause   time.Duration // before the next look
+	unseen  bool          // since the last notice no look has seen anything
 	calm    bool          // the last notice was of a write of this process
 }
 
 // next returns the pause before the next look, after one that has seen this. noticed is whether it
-// was due to a notice.
+// was due to a notice. A notice of a write of this process mostly comes while it still writes: so the
+// first look after that decides.
 func (p *pace) next(seen sight, noticed bool) time.Duration {
+	first := noticed || p.unseen && !seen.blind
+	p.unseen = seen.blind && (noticed || p.unseen)
 	switch {
 	case !p.noticed && seen.idle:
 		p.pause = watchIdle
-	case noticed && seen.own:
+	case first && seen.own:
 		p.pause, p.calm = watchOwn, true
 	case !p.noticed || noticed:
 		p.pause, p.calm = watchBusy, false
 	case p.calm:
-		p.pause = min(4*p.pause, watchNoticed)
+		p.pause = min(watchGrows*p.pause, watchNoticed)
 	default:
 		p.pause = min(max(2*p.pause, watchBusy), watchNoticed)
 	}
@@ -136,13 +141,14 @@ type sight struct {
 	changed bool // another process has written since the look before
 	own     bool // this process has, and no other
 	idle    bool // this process has not written for some time
+	blind   bool // nothing: this process writes, or has just written
 }
 
 // look reads the data version.
 func (w *writer) look() sight {
 	ago := time.Since(w.ended)
 	if w.c == nil || w.s.closed.Load() || ago < watchBusy {
-		return sight{}
+		return sight{blind: true}
 	}
 	seen := sight{own: w.ended != w.looked, idle: ago > idleAfter}
 	w.looked = w.ended

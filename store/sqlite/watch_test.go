@@ -24,13 +24,23 @@ func TestPace(t *testing.T) {
 	if got := p.next(sight{own: true}, true); got != watchOwn {
 		t.Errorf("expected a pause of %v after the notice of an own write, got %v", watchOwn, got)
 	}
-	for _, want := range []time.Duration{16, 64, 256, 1000, 1000} {
+	for _, want := range []time.Duration{64, 1000, 1000} {
 		if got := p.next(sight{idle: true}, false); got != want*time.Millisecond {
 			t.Fatalf("expected a pause of %d ms some time after an own write, got %v", want, got)
 		}
 	}
 	if got := p.next(sight{}, true); got != watchBusy {
 		t.Errorf("expected a pause of %v after another notice, got %v", watchBusy, got)
+	}
+	for _, want := range []time.Duration{1, 2, 4} { // it is still writing
+		if got := p.next(sight{blind: true}, want == 1); got != want*time.Millisecond {
+			t.Fatalf("expected a pause of %d ms while nothing can be seen, got %v", want, got)
+		}
+	}
+	for _, want := range []time.Duration{4, 64, 1000} {
+		if got := p.next(sight{own: want == 4}, false); got != want*time.Millisecond {
+			t.Fatalf("expected a pause of %d ms when its write is over, got %v", want, got)
+		}
 	}
 	p = pace{}
 	for idle, want := range map[bool]time.Duration{false: watchBusy, true: watchIdle} {
