@@ -46,7 +46,7 @@ var rare = []string{
 	"instant of a zone whose clocks are changed", "started again after its deletion",
 	// Scenes that were played to their point.
 	"scene of claims lost", "scene of code to code", "scene of commits lost", "scene of ended parent",
-	"scene of event for one", "scene of full rate",
+	"scene of event for one", "scene of fast clock", "scene of full rate",
 	"scene of letter again", "scene of paused race", "scene of quiet sleeps",
 	"scene of letters at once", "scene of wait in vain",
 }

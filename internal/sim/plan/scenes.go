@@ -18,6 +18,7 @@ var scenes = []struct {
 	{FullRate, (*generator).fullRate}, {CommitsLost, (*generator).commitsLost}, {ClaimsLost, (*generator).claimsLost},
 	{LetterAgain, (*generator).letterAgain}, {QuietSleeps, (*generator).quietSleeps},
 	{CodeToCode, (*generator).codeToCode}, {PausedRace, (*generator).pausedRace},
+	{FastClock, (*generator).fastClock},
 }
 
 // Names of scenes.
@@ -33,6 +34,7 @@ const (
 	QuietSleeps   = "quiet sleeps"
 	CodeToCode    = "code to code"
 	PausedRace    = "paused race"
+	FastClock     = "fast clock"
 )
 
 // scene adds one of them to most worlds of that feature.
@@ -237,4 +239,20 @@ func (g *generator) pausedRace(at time.Duration) {
 	g.does(at+time.Second, Pause, id, "")
 	g.does(at+4*time.Second, Resume, id, "")
 	g.Acts[len(g.Acts)-1].From++
+}
+
+// fastClock: all nodes have clocks that are too fast for a while. When they have nothing left of that, a run sleeps
+// beside a step, so that its process's own timers wake it.
+func (g *generator) fastClock(at time.Duration) {
+	lasts := time.Second + g.upTo(2*time.Second)
+	for i := range g.Nodes {
+		g.Faults = append(g.Faults, Fault{Kind: Drift, At: at, Lasts: lasts, Node: i, Share: 2})
+	}
+	all, step, sleeps := g.named(All), g.named(Step), Program{}
+	step.Body = &Body{Takes: 8 * time.Second}
+	for range 4 {
+		sleeps = append(sleeps, g.waits(Sleep, "", 500*time.Millisecond+g.upTo(time.Second)))
+	}
+	all.Subs = []Program{{step}, sleeps}
+	g.enters(at, Program{g.waits(Sleep, "", g.Length+100*time.Second), all})
 }
