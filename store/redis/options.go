@@ -93,6 +93,13 @@ func configure(url string, opts []Option) (config, rueidis.ClientOption, error) 
 	return cfg, option, nil
 }
 
+const (
+	// keepAlive is how long a connection is idle before it is asked whether it lives: each question wakes the process.
+	keepAlive = 2 * time.Second
+	// silence is how long an answer is waited for before a connection counts as cut.
+	silence = 10 * time.Second
+)
+
 // parse reads the URL, of which the client does not know the parameter prefix.
 func parse(cfg *config, text string) (rueidis.ClientOption, error) {
 	option, err := rueidis.ParseURL(text)
@@ -110,6 +117,8 @@ func parse(cfg *config, text string) (rueidis.ClientOption, error) {
 	option.DisableCache = true
 	option.DisableRetry = true // an act that may have happened is not repeated behind the caller's back
 	option.PipelineMultiplex = -1
+	option.Dialer.KeepAlive = keepAlive
+	option.ConnWriteTimeout = silence
 	if option.Sentinel.MasterSet != "" {
 		option.Sentinel.Username, option.Sentinel.Password = option.Username, option.Password
 		option.Sentinel.TopologyRefreshInterval = 5 * time.Second

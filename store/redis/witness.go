@@ -73,6 +73,13 @@ func (a asked) ask(cmd rueidis.Completed) rueidis.RedisResult {
 	return a.c.Do(ctx, cmd)
 }
 
+// askAll is ask for several, at once.
+func (a asked) askAll(cmds ...rueidis.Completed) []rueidis.RedisResult {
+	ctx, cancel := context.WithTimeout(a.ctx, storekit.WitnessAnswer)
+	defer cancel()
+	return a.c.DoMulti(ctx, cmds...)
+}
+
 // session is the life of one connection. It reports whether it was noted.
 func (w witness) session(ctx context.Context) (noted bool, err error) {
 	c, release := w.s.client.Dedicate()
@@ -123,14 +130,15 @@ func (w witness) session(ctx context.Context) (noted bool, err error) {
 // numbers.
 func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, err error) {
 	c := conn.c
-	role, err := conn.ask(c.B().Role().Build()).ToArray()
+	answers := conn.askAll(c.B().Role().Build(), c.B().Hgetall().Key(w.key()).Build())
+	role, err := answers[0].ToArray()
 	if err != nil {
 		return nil, err
 	}
 	if name, err := role[0].ToString(); err != nil || name != "master" {
 		return nil, fmt.Errorf("%w: expected a master, found %q", store.ErrUnavailable, name)
 	}
-	signs, err := conn.ask(c.B().Hgetall().Key(w.key()).Build()).AsStrMap()
+	signs, err := answers[1].AsStrMap()
 	if err != nil {
 		return nil, err
 	}
