@@ -148,8 +148,8 @@ func (f *Fork) validate(run string, ids map[string]bool) error {
 	locs := make(map[string]bool, len(f.Entries))
 	for i := range f.Entries {
 		e := &f.Entries[i]
-		if err := e.check(fmt.Sprintf("fork %q", run)); err != nil {
-			return err
+		if fault := e.fault(); fault != "" {
+			return invalid("entry of fork %q: %s", run, fault)
 		}
 		if locs[e.Loc] {
 			return invalid("fork %q: two entries are at %q", run, e.Loc)
@@ -337,8 +337,8 @@ func (b *Batch) LeaseOf(s Shard) *Lease {
 func (t *Turn) validate() error {
 	for _, list := range [][]Entry{t.Rewrites, t.Entries} {
 		for i := range list {
-			if err := list[i].check(fmt.Sprintf("run number %d", t.Run)); err != nil {
-				return err
+			if fault := list[i].fault(); fault != "" {
+				return invalid("entry of run number %d: %s", t.Run, fault)
 			}
 		}
 	}
@@ -419,18 +419,19 @@ func (t *Turn) validate() error {
 	return validateCommands(t.Sends)
 }
 
-func (e *Entry) check(of string) error {
+// fault returns what is wrong with the entry; "": nothing.
+func (e *Entry) fault() string {
 	switch {
 	case e.Loc == "" || len(e.Loc) > MaxLocation:
-		return invalid("entry of %s: expected a location of 1 to %d bytes, found %d", of, MaxLocation, len(e.Loc))
+		return fmt.Sprintf("expected a location of 1 to %d bytes, found %d", MaxLocation, len(e.Loc))
 	case e.Kind == 0 || e.State < Open || e.State > Withdrawn:
-		return invalid("entry of %s: kind %d or state %d is not known", of, e.Kind, e.State)
+		return fmt.Sprintf("kind %d or state %d is not known", e.Kind, e.State)
 	case e.Seq < 0:
-		return invalid("entry of %s: expected a completion number of 0 or more, found %d", of, e.Seq)
+		return fmt.Sprintf("expected a completion number of 0 or more, found %d", e.Seq)
 	case e.Generation < 0:
-		return invalid("entry of %s: expected a generation of 0 or more, found %d", of, e.Generation)
+		return fmt.Sprintf("expected a generation of 0 or more, found %d", e.Generation)
 	}
-	return nil
+	return ""
 }
 
 // Validate reports whether the node keeps the contract. The error wraps

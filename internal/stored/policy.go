@@ -75,6 +75,10 @@ func SplitPolicy(headers []byte) (rest []byte, p Policy) {
 	if !bytes.Contains(headers, policyKey) {
 		return headers, p
 	}
+	return splitPolicy(headers)
+}
+
+func splitPolicy(headers []byte) (rest []byte, p Policy) {
 	var all map[string]string
 	if json.Unmarshal(headers, &all) != nil {
 		return headers, p

@@ -230,32 +230,53 @@ var suspicions = [...]string{
 	sqlstore.NotIsolated:    "alone=0, strikes=0",
 }
 
+// updateTexts are the statements of UpdateRun: by suspicion, whether any build will do, and what is written.
+var updateTexts = func() (texts [len(suspicions)][2][3]string) {
+	for i := range suspicions {
+		for anyBuild, build := range [...]string{"max(build, ?2)", "?2"} {
+			held := "UPDATE stet_runs SET " + suspicions[i] + ", build=" + build
+			plain := held + ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, expires=CASE WHEN ?3<0 THEN expires ELSE ?13 END, " +
+				"status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), " +
+				"started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
+			texts[i][anyBuild] = [...]string{
+				updateHeld:   held + " WHERE run_no=?1",
+				updatePlain:  plain + " WHERE run_no=?1",
+				updateOutput: plain + ", output=?14, output_size=?15 WHERE run_no=?1",
+			}
+		}
+	}
+	return texts
+}()
+
+// What UpdateRun writes: the build alone, all but the output, all.
+const (
+	updateHeld = iota
+	updatePlain
+	updateOutput
+)
+
 // UpdateRun implements sqlstore.BatchRows.
 func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 	no := int64(turn.Run)
-	set := "UPDATE stet_runs SET " + suspicions[c.Suspicion] + ", build=max(build, ?2)"
-	if c.AnyBuild {
-		set = "UPDATE stet_runs SET " + suspicions[c.Suspicion] + ", build=?2"
-	}
+	texts := &updateTexts[c.Suspicion][boolean(c.AnyBuild)]
 	if c.Held {
-		_, err := t.c.exec(set+" WHERE run_no=?1", no, c.Build)
+		_, err := t.c.exec(texts[updateHeld], no, c.Build)
 		return err
 	}
-	args := []any{
+	args := [15]any{
 		no, c.Build, c.Ended, int64(c.Status), int64(c.Marks), c.Ready, null(c.WakeAt), c.Reason, c.Waits,
 		int64(c.Generation), c.Started, c.Queue, null(c.Expires),
 	}
-	set += ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, expires=CASE WHEN ?3<0 THEN expires ELSE ?13 END, " +
-		"status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, " +
-		"generation=max(generation, ?10), started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
+	what, given := updatePlain, args[:13]
 	if c.Output != nil {
 		inline, err := t.payload(no, payloadOutput, c.Output)
 		if err != nil {
 			return err
 		}
-		set, args = set+", output=?14, output_size=?15", append(args, inline, len(c.Output))
+		args[13], args[14] = inline, len(c.Output)
+		what, given = updateOutput, args[:]
 	}
-	if _, err := t.c.exec(set+" WHERE run_no=?1", args...); err != nil {
+	if _, err := t.c.exec(texts[what], given...); err != nil {
 		return err
 	}
 	if c.Ready == words.Claimed {

@@ -57,6 +57,9 @@ const (
 	reserveMax  = 1 << 20
 )
 
+// zeros are what is written into reserved room.
+var zeros [reserveMax]byte
+
 // reserve makes room for the next commits. It is called with the write lock held, so no
 // other process changes the file's length. Failures are ignored: without the room commits
 // only take longer.
@@ -80,7 +83,7 @@ func (l *wal) reserve() {
 		return
 	}
 	room := min(max(l.reserved/2, reserveMin), reserveMax)
-	if _, err := l.file.WriteAt(make([]byte, room), l.reserved); err != nil {
+	if _, err := l.file.WriteAt(zeros[:room], l.reserved); err != nil {
 		l.stopReserving() // the disk may be full, which the commit will report
 		return
 	}
