@@ -237,38 +237,8 @@ func (o *oracle) keyed(at operation, attempt int, key string) {
 	o.keyOf[at] = key
 }
 
-// ahead is how far nodes may be ahead now whose clocks went faster than clock.Drift allows. What the
-// store answers corrects them, but their bound does not go back: it stands until the store is there.
-func (o *oracle) ahead() time.Duration { return o.aheadAt(o.now()) }
-
-func (o *oracle) aheadAt(at time.Duration) (by time.Duration) {
-	for _, f := range o.plan.Faults {
-		if f.Kind != plan.Drift || f.Share <= 1 || f.At >= at {
-			continue
-		}
-		gone := time.Duration((f.Share - 1) * float64(min(f.Lasts, at-f.At)))
-		if at < f.At+f.Lasts+o.uncorrected()+gone {
-			by += gone
-		}
-	}
-	return by
-}
-
-// uncorrected is how long a node may go without an answer of the store that comes soon enough to
-// correct its clock. One that gets none drops its shards before its leases end.
-func (o *oracle) uncorrected() (most time.Duration) {
-	for i := range o.plan.Nodes {
-		most = max(most, o.plan.Nodes[i].LeaseTTL)
-	}
-	for _, f := range o.plan.Faults {
-		switch f.Kind {
-		case plan.Freeze, plan.Twin, plan.StoreLag, plan.Away, plan.Slow, plan.Cut, plan.Mute, plan.Lose, plan.Unheard,
-			plan.Refuse:
-			most += f.Lasts
-		}
-	}
-	return most
-}
+// ahead is how far nodes may be ahead now.
+func (o *oracle) ahead() time.Duration { return o.plan.Ahead(o.now()) }
 
 // gotFurther takes a record of a run, which clears it of the suspicion that it does nothing but end its process: other
 // branches may go on each time.

@@ -186,30 +186,3 @@ func TestABodyOfAReplacedProcess(t *testing.T) {
 		}
 	}
 }
-
-// TestAClockThatWasTooFast: what a clock has gained excuses what is early until the store has come that far, at the
-// latest a lease after an answer could correct it.
-func TestAClockThatWasTooFast(t *testing.T) {
-	fast := plan.Fault{Kind: plan.Drift, At: time.Second, Lasts: 2 * time.Second, Share: 2}
-	frozen := plan.Fault{Kind: plan.Freeze, At: 2 * time.Second, Lasts: 3 * time.Second}
-	for _, c := range []struct {
-		of     string
-		faults []plan.Fault
-		at     time.Duration
-		want   time.Duration
-	}{
-		{"before it is too fast", []plan.Fault{fast}, time.Second, 0},
-		{"while it is", []plan.Fault{fast}, 1500 * time.Millisecond, 500 * time.Millisecond},
-		{"while it stands", []plan.Fault{fast}, 5900 * time.Millisecond, 2 * time.Second},
-		{"after that", []plan.Fault{fast}, 6 * time.Second, 0},
-		{"after a pause in which no answer came", []plan.Fault{fast, frozen}, 8900 * time.Millisecond, 2 * time.Second},
-		{"later", []plan.Fault{fast, frozen}, 9 * time.Second, 0},
-		{"of a slow one", []plan.Fault{{Kind: plan.Drift, At: time.Second, Lasts: time.Second, Share: 0.5}}, 2 * time.Second, 0},
-	} {
-		o := newOracle(plan.Plan{Nodes: []plan.Node{{LeaseTTL: time.Second}}, Faults: c.faults},
-			func() time.Duration { return c.at })
-		if got := o.ahead(); got != c.want {
-			t.Errorf("%s: expected that a node may be ahead by %s at %s, got %s", c.of, c.want, c.at, got)
-		}
-	}
-}

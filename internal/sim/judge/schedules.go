@@ -171,7 +171,7 @@ func (s *schedules) pauses(of plan.Schedule, run string, at time.Duration) {
 		if until > from {
 			s.count("schedule was paused")
 		}
-		if from+s.aheadAt(from) < at && at < until {
+		if from+s.plan.Ahead(from) < at && at < until {
 			s.violated("21: %s is for an instant at %s, and %s was paused from %s to %s", run, at, of.Name, from, until)
 		}
 	}
