@@ -42,9 +42,10 @@ const (
 	watchBusy = time.Millisecond // while something happens
 	watchIdle = 4 * time.Millisecond
 	idleAfter = 2 * time.Second
-	// watchOwn is the pause after a notice of a write of this process. It grows by the factor watchGrows.
+	// watchOwn is the pause while this process writes, which looks at the data version in each transaction. It grows
+	// by the factor watchGrows when that is over.
 	watchOwn   = 4 * time.Millisecond
-	watchGrows = 16
+	watchGrows = 4
 	// watchNoticed is the longest pause between two looks where the system gives notice of
 	// writes: these looks find a commit whose notice is lost.
 	watchNoticed = time.Second
@@ -59,7 +60,8 @@ const (
 // A process writes to the log before others can see its commit. So at the system's notice of a
 // write Changed looks at once, and then after pauses that double. What this process has written
 // itself brings nothing to look for, unless another wrote at the same time and the system made
-// one notice of both: then a few looks follow, and the last one is watchNoticed later.
+// one notice of both: then a few looks follow, and the last one is watchNoticed later. While it writes it takes no
+// notices at all, and looks every watchOwn.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	path := s.logPath()
 	s.watch.once.Do(func() { s.watch.log = notices(path) })
@@ -68,7 +70,7 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	defer timer.Stop()
 	for {
 		var written chan fsnotify.Event
-		if pace.noticed && pace.pause > watchBusy { // a busy process gets no more than a notice per pause
+		if pace.listens() {
 			written = s.watch.log.Events
 		}
 		noticed := false
@@ -112,8 +114,14 @@ type pace struct {
 	noticed bool          // the system gives notice of writes
 	pause   time.Duration // before the next look
 	unseen  bool          // since the last notice no look has seen anything
+	writes  bool          // this process writes
+	stale   bool          // it has written until the last look: the next notices may be of that
 	calm    bool          // the last notice was of a write of this process
 }
+
+// listens reports whether notices count before the next look. In a busy file there is no more than one in a
+// pause; and while this process writes, each of its commits would wake it.
+func (p *pace) listens() bool { return p.noticed && p.pause > watchBusy && !p.writes }
 
 // next returns the pause before the next look, after one that has seen this. noticed is whether it
 // was due to a notice. A notice of a write of this process mostly comes while it still writes: so the
@@ -121,12 +129,18 @@ type pace struct {
 func (p *pace) next(seen sight, noticed bool) time.Duration {
 	first := noticed || p.unseen && !seen.blind
 	p.unseen = seen.blind && (noticed || p.unseen)
+	stale := noticed && p.stale
+	wrote := p.writes
+	p.writes = seen.own && (first || wrote) || seen.blind && wrote
+	p.stale = !p.writes && (wrote || stale)
 	switch {
 	case !p.noticed && seen.idle:
 		p.pause = watchIdle
-	case first && seen.own:
+	case !p.noticed:
+		p.pause = watchBusy
+	case p.writes, stale:
 		p.pause, p.calm = watchOwn, true
-	case !p.noticed || noticed:
+	case noticed:
 		p.pause, p.calm = watchBusy, false
 	case p.calm:
 		p.pause = min(watchGrows*p.pause, watchNoticed)

@@ -21,25 +21,36 @@ func TestPace(t *testing.T) {
 	if got := p.next(sight{}, true); got != watchBusy {
 		t.Errorf("expected a pause of %v after a notice, got %v", watchBusy, got)
 	}
-	if got := p.next(sight{own: true}, true); got != watchOwn {
-		t.Errorf("expected a pause of %v after the notice of an own write, got %v", watchOwn, got)
-	}
-	for _, want := range []time.Duration{64, 1000, 1000} {
-		if got := p.next(sight{idle: true}, false); got != want*time.Millisecond {
-			t.Fatalf("expected a pause of %d ms some time after an own write, got %v", want, got)
-		}
-	}
-	if got := p.next(sight{}, true); got != watchBusy {
-		t.Errorf("expected a pause of %v after another notice, got %v", watchBusy, got)
-	}
-	for _, want := range []time.Duration{1, 2, 4} { // it is still writing
-		if got := p.next(sight{blind: true}, want == 1); got != want*time.Millisecond {
-			t.Fatalf("expected a pause of %d ms while nothing can be seen, got %v", want, got)
-		}
-	}
-	for _, want := range []time.Duration{4, 64, 1000} {
-		if got := p.next(sight{own: want == 4}, false); got != want*time.Millisecond {
-			t.Fatalf("expected a pause of %d ms when its write is over, got %v", want, got)
+	for _, c := range []struct {
+		of      string
+		seen    sight
+		noticed bool
+		want    time.Duration
+		listens bool
+	}{
+		{"a notice of an own write", sight{own: true}, true, watchOwn, false},
+		{"another one meanwhile", sight{own: true}, false, watchOwn, false},
+		{"it is still writing", sight{blind: true}, false, watchOwn, false},
+		{"it has not written since", sight{}, false, 4 * watchOwn, true},
+		{"a notice that was late", sight{}, true, watchOwn, true},
+		{"another one", sight{}, true, watchOwn, true},
+		{"some time later", sight{}, false, 4 * watchOwn, true},
+		{"later", sight{}, false, 16 * watchOwn, true},
+		{"and later", sight{idle: true}, false, 64 * watchOwn, true},
+		{"at last", sight{idle: true}, false, watchNoticed, true},
+		{"a notice of a write that is not there yet", sight{}, true, watchBusy, false},
+		{"it is not there yet", sight{}, false, 2 * watchBusy, true},
+		{"a notice while it writes", sight{blind: true}, true, watchBusy, false},
+		{"it still writes", sight{blind: true}, false, 2 * watchBusy, true},
+		{"its own", sight{own: true}, false, watchOwn, false},
+		{"some time later", sight{}, false, 4 * watchOwn, true},
+		{"a write of another", sight{changed: true}, true, watchOwn, true},
+		{"a write of another, later", sight{changed: true}, false, 4 * watchOwn, true},
+		{"a notice of another", sight{changed: true}, true, watchBusy, false},
+	} {
+		if got := p.next(c.seen, c.noticed); got != c.want || p.listens() != c.listens {
+			t.Fatalf("%s: expected a pause of %v and that it listens %t, got %v and %t", c.of, c.want, c.listens, got,
+				p.listens())
 		}
 	}
 	p = pace{}
