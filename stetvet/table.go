@@ -41,7 +41,7 @@ var table = map[string]map[string][]string{
 	"path/filepath": {ruleIO: {"Abs", "EvalSymlinks", "Glob", "Walk", "WalkDir"}},
 	"database/sql":  {ruleIO: {"DB.*", "Conn.*", "Tx.*", "Stmt.*", "Rows.*", "Row.*"}},
 	"runtime": {
-		ruleIO:        {"NumCPU", "NumGoroutine", "GOMAXPROCS", "ReadMemStats", "Stack"},
+		ruleIO:        {"NumCPU", "NumGoroutine", "GOMAXPROCS", "ReadMemStats", "Stack", "LockOSThread"},
 		ruleGoroutine: {"Gosched", "Goexit"},
 	},
 	"fmt": {

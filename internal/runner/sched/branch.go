@@ -26,8 +26,12 @@ type Branch struct {
 	code   Code
 	future *Future
 
-	resume    chan struct{} // gives the branch the baton; room for one, so that the giver does not wait
-	started   bool
+	// The branch's coroutine: next gives it the baton, yield the driver. nil: it has not started.
+	next   func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+	exited bool // its code has not returned, and its goroutine is still to end
+
 	ended     bool
 	stack     stack
 	cancelled bool
@@ -58,7 +62,6 @@ type Call struct {
 // a parent. It is queued; the caller goes on.
 func (s *Scheduler) Begin(b *Branch, parent *Scope, loc location.Loc, shielded bool, code Code) *Future {
 	b.sched, b.id, b.loc, b.parent, b.code, b.shielded = s, s.NextID(), loc, parent, code, shielded
-	b.resume = make(chan struct{}, 1)
 	b.ownFuture.branch, b.future = b, &b.ownFuture
 	b.ownScope.owner, b.ownScope.loc = b, loc
 	b.scopes = append(b.ownScopes[:0], &b.ownScope)
@@ -201,25 +204,31 @@ func (b *Branch) Halt() {
 func (b *Branch) park() {
 	s := b.sched
 	if next := s.next(); next != b {
-		s.pass(next)
-		<-b.resume
+		s.chosen = next
+		b.yield(struct{}{})
 	}
 	if s.unwinding {
 		runtime.Goexit()
 	}
 }
 
-// main is the goroutine of a branch.
-func (b *Branch) main() {
+// main is the coroutine of a branch.
+func (b *Branch) main(yield func(struct{}) bool) {
+	b.yield = yield
 	b.stack.grow()
 	returned := false
 	defer func() {
+		if b.ended && returned {
+			return
+		}
 		if !b.ended { // unwound: the driver waits
 			_ = recover() // a panic of a deferred function that ran while unwinding
 			b.ended = true
 			b.Exit()
-			b.sched.yield <- struct{}{}
 		}
+		// By a panic, or by runtime.Goexit, which would end the driver's goroutine as well: see resume.
+		b.exited = true
+		yield(struct{}{})
 	}()
 	defer func() {
 		if b.sched.unwinding {
@@ -262,7 +271,7 @@ func (b *Branch) finish() {
 		s.ended(b)
 	}
 	b.ended = true
-	s.pass(s.next())
+	s.chosen = s.next()
 }
 
 // ended settles the future of b: the branches that await it wake first, then its

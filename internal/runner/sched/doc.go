@@ -6,16 +6,16 @@
 //
 // # The baton
 //
-// Each branch has a goroutine, and exactly one goroutine has the baton: the
-// driver's, which called [Scheduler.Run], or a branch's. A branch that blocks
-// chooses the next one and passes the baton itself, so a hand-over to the branch
-// that has just blocked costs no switch:
+// Each branch is a coroutine, and exactly one has the baton, or the driver, whose goroutine has called
+// [Scheduler.Run] and calls the branches. A branch that blocks chooses the next one, so a hand-over to
+// the branch that has just blocked costs no switch; otherwise the driver calls the chosen one:
 //
-//	             Run                    park: another is ready
-//	driver ─────────────► branch A ─────────────────────────────► branch B
-//	   ▲                     │ ▲                                      │
-//	   └─────────────────────┘ └──────────────────────────────────────┘
-//	    nothing more to do        B blocks, A is ready again
+//	           Run             park: B is ready
+//	driver ─────────► branch A ─────────────────┐
+//	   ▲ │ ◄────────────────────────────────────┘
+//	   │ └──────────► branch B ─────────────────┐
+//	   └────────────────────────────────────────┘
+//	                   park: nothing more to do
 //
 // All state of a Scheduler and of its branches belongs to the goroutine that has
 // the baton; the two exceptions are marked. An operation that is called without the

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -55,7 +56,7 @@ type Scheduler struct {
 	current atomic.Pointer[Branch]         // has the baton; read by misused contexts
 	misuse  atomic.Pointer[stored.Failure] // set by misused contexts, on any goroutine
 
-	yield     chan struct{} // passes the baton to the driver
+	chosen    *Branch // gets the baton from the driver; nil: the driver keeps it
 	ready     fifo.Queue[*Branch]
 	branches  map[*Branch]struct{} // begun and not ended
 	lastID    int64
@@ -66,7 +67,7 @@ type Scheduler struct {
 
 // New returns a scheduler without a branch.
 func New(owner Owner) *Scheduler {
-	return &Scheduler{owner: owner, yield: make(chan struct{}, 1), branches: map[*Branch]struct{}{}}
+	return &Scheduler{owner: owner, branches: map[*Branch]struct{}{}}
 }
 
 // NextID returns a number that is higher than all before. Branches have theirs by
@@ -82,9 +83,8 @@ func (s *Scheduler) Misused() *stored.Failure { return s.misuse.Swap(nil) }
 // Run lets the branches go on until no more can. The caller is the driver.
 func (s *Scheduler) Run() {
 	for {
-		if b := s.next(); b != nil {
-			s.pass(b)
-			<-s.yield
+		for b := s.next(); b != nil; b = s.chosen {
+			s.resume(b)
 		}
 		s.current.Store(nil)
 		f := s.Misused()
@@ -111,16 +111,15 @@ func (s *Scheduler) next() *Branch {
 	return nil
 }
 
-// pass gives the baton to b, or with nil to the driver.
-func (s *Scheduler) pass(b *Branch) {
-	switch {
-	case b == nil:
-		s.yield <- struct{}{}
-	case b.started:
-		b.resume <- struct{}{}
-	default:
-		b.started = true
-		go b.main()
+// resume gives the baton to b until it passes it on, see chosen. The caller is the driver.
+func (s *Scheduler) resume(b *Branch) {
+	s.chosen = nil
+	if b.next == nil {
+		b.next, b.stop = iter.Pull(b.main)
+	}
+	b.next()
+	if b.exited { // runtime.Goexit ends the goroutine that stops it
+		go b.stop()
 	}
 }
 
@@ -191,12 +190,11 @@ func (s *Scheduler) Unwind() {
 	branches := s.Branches()
 	clear(s.branches)
 	for _, b := range slices.Backward(branches) {
-		if !b.started {
+		if b.next == nil {
 			continue
 		}
 		s.current.Store(b)
-		b.resume <- struct{}{}
-		<-s.yield
+		s.resume(b)
 	}
 	s.current.Store(nil)
 }

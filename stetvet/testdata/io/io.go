@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"runtime"
 
 	"github.com/stet-run/stet"
 )
@@ -20,7 +21,8 @@ func bad(ctx stet.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	return load("file") // want `io: load → os.ReadFile`
+	runtime.LockOSThread() // want `io: runtime.LockOSThread`
+	return load("file")    // want `io: load → os.ReadFile`
 }
 
 func load(name string) error {
