@@ -11,6 +11,8 @@ import (
 //
 //   - lost-claim: a claim without an answer may have claimed a schedule, whose turn is committed meanwhile. The
 //     next claim, which is under way, takes it as well (seed 4691 of its day).
+//   - later-behind: a process that replaces the former one of its name, and whose clock is behind, took that for a
+//     later one and ended (seed 15941 of its day).
 //
 // One that breaks a promise is looked at by go run ./internal/sim/run --plan FILE --trace.
 func TestFoundWorlds(t *testing.T) {
