@@ -244,8 +244,11 @@ func (w *world) done(ctx context.Context, prefix string) (map[string]int, error)
 		return nil, err
 	}
 	for _, r := range page.Runs {
-		entries, err := w.outside.Runs().History(ctx, r.ID, stet.HistoryQuery{})
-		if err != nil {
+		var entries []stet.HistoryEntry
+		if err := insist(ctx, func() (err error) {
+			entries, err = w.outside.Runs().History(ctx, r.ID, stet.HistoryQuery{})
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		w.mu.Lock()
