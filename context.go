@@ -18,6 +18,10 @@ import (
 // to, and not inside a step (which has a context.Context of its own), not in
 // another branch, and not in a goroutine of the author's: an operation called
 // through it there stalls the run with a message that says so (see OnBug).
+//
+// Code that has called runtime.LockOSThread, and not UnlockOSThread, when it calls an
+// operation ends the process: branches share the thread of what drives the run. Lock it
+// in a step.
 type Context struct {
 	branch *runner.Branch
 	env    *environment

@@ -60,8 +60,8 @@ const (
 // A process writes to the log before others can see its commit. So at the system's notice of a
 // write Changed looks at once, and then after pauses that double. What this process has written
 // itself brings nothing to look for, unless another wrote at the same time and the system made
-// one notice of both: then a few looks follow, and the last one is watchNoticed later. While it writes it takes no
-// notices at all, and looks every watchOwn.
+// one notice of both: then the pauses grow by watchGrows. While it writes it takes no notices at all, and looks
+// every watchOwn.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	path := s.logPath()
 	s.watch.once.Do(func() { s.watch.log = notices(path) })
