@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/sqlstore"
@@ -221,6 +222,38 @@ func (t *committing) RecordBatch(turns []store.TurnResult) error {
 		SELECT life, $1::bigint, $2::bytea FROM stet.boots WHERE node=$3 AND boot=$4`,
 		t.b.No, sqlstore.EncodeVerdicts(turns), t.b.Node, t.b.Boot)
 	return err
+}
+
+// eachAtOnce bounds the statements of ExecEach that are under way at once.
+const eachAtOnce = 1000
+
+// ExecEach implements sqlstore.BatchRows: it does not wait for one answer before it sends the next statement. A turn
+// marks up to MaxClaim items.
+func (t *committing) ExecEach(text string, args [][]any) (changed int, err error) {
+	sql := t.tx.s.sql(text)
+	for part := range slices.Chunk(args, eachAtOnce) {
+		batch := &pgx.Batch{}
+		for _, a := range part {
+			batch.Queue(sql, plain(a)...)
+		}
+		results := t.tx.conn.SendBatch(t.tx.ctx, batch)
+		n := 0
+		for err == nil && n < len(part) {
+			var tag pgconn.CommandTag
+			if tag, err = results.Exec(); tag.RowsAffected() == 0 {
+				break
+			}
+			n++
+		}
+		changed += n
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+		if err != nil || n < len(part) {
+			return changed, err
+		}
+	}
+	return changed, nil
 }
 
 // RunClaimed implements sqlstore.BatchRows.

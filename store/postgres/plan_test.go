@@ -55,6 +55,44 @@ func TestPlans(t *testing.T) {
 	})
 }
 
+// TestAnInboxOfMany: each item of a turn is found by its number, also where the server knows the inbox as one of a few
+// rows: that one run has many would make the index of a run's items the wrong one.
+func TestAnInboxOfMany(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.exec(`INSERT INTO stet.inbox (run_no, sent_at, incarnation, generation, kind, state, failed, name, item_id, origin)
+		SELECT -i, 1, 0, 0, 1, 3, false, 'word', 'few', 'x' FROM generate_series(1, 10) AS i`)
+	w.analyze()
+	w.open()
+	run := w.n.started(t, "r")
+	const many = 600 // more than there are leases
+	var sends []store.Command
+	for i := range many {
+		sends = append(sends, message("r", fmt.Sprint(i)))
+	}
+	if _, _, err := w.n.s.Apply(t.Context(), sends); err != nil {
+		t.Fatal(err)
+	}
+	items, err := w.n.s.Inbox(t.Context(), run.No)
+	if err != nil || len(items) != many {
+		t.Fatalf("the inbox has %d items: %v", len(items), err)
+	}
+	// That a turn notes an act of an operator has it written turn by turn.
+	turn := &store.Turn{Run: run.No, Shard: run.Shard, Audit: []store.Audit{{Who: "a", Verb: "pause"}}}
+	for i, it := range items {
+		switch {
+		case i < many/3:
+			turn.Dead = append(turn.Dead, it.No)
+		case i < many*2/3:
+			turn.Consumed = append(turn.Consumed, store.Consumption{Item: it.No})
+			fallthrough
+		default:
+			turn.Seen = append(turn.Seen, it.No)
+		}
+	}
+	w.do("few", "turn by turn", many/2, func() error { w.n.commit(t, turn); return nil })
+}
+
 // What fill puts into the tables, and how many rows a statement may pass by.
 const (
 	filledRuns = 20_000

@@ -87,6 +87,16 @@ func (t *committing) RunClaimed(run *store.Run) {
 	t.cache.put(run.No, cachedRun{run.Shard, run.Incarnation, run.Status, true})
 }
 
+// ExecEach implements sqlstore.BatchRows.
+func (t *committing) ExecEach(text string, args [][]any) (changed int, err error) {
+	for i, a := range args {
+		if n, err := t.Exec(text, a...); err != nil || n == 0 {
+			return i, err
+		}
+	}
+	return len(args), nil
+}
+
 // RunState implements sqlstore.BatchRows.
 func (t *committing) RunState(turn *store.Turn) (sqlstore.RunState, bool, error) {
 	var state sqlstore.RunState

@@ -23,6 +23,9 @@ type BatchRows interface {
 	// RunClaimed is called after a run was claimed for a command.
 	RunClaimed(run *store.Run)
 
+	// ExecEach executes a statement with each of several arguments, in their order. It returns how many of them
+	// changed something before the first that did not: from there on it may execute it or not.
+	ExecEach(text string, args [][]any) (changed int, err error)
 	// RunState returns the state of the run that a turn changes, or false if there is no
 	// such run.
 	RunState(turn *store.Turn) (state RunState, found bool, err error)

@@ -187,29 +187,24 @@ func (b *Batch) answerWatch(run store.RunNo, watch *store.Item) error {
 // consumes.
 func (b *Batch) items(turn *store.Turn) error {
 	run := int64(turn.Run)
-	for _, no := range turn.Seen {
-		if err := b.mark("the run has no item number %d", no,
-			"UPDATE stet.inbox SET state=greatest(state,{seen}) WHERE item_no=$1 AND run_no=$2", int64(no), run); err != nil {
-			return err
-		}
+	if err := markAll(b.Rows, "the run has no item number %d", turn.Seen,
+		"UPDATE stet.inbox SET state=greatest(state,{seen}) WHERE item_no=$1 AND run_no+0=$2",
+		func(no store.ItemNo) (store.ItemNo, []any) { return no, []any{int64(no), run} }); err != nil {
+		return err
 	}
-	for _, c := range turn.Consumed {
-		if err := b.consume(turn.Run, c); err != nil {
-			return err
-		}
+	if err := b.consume(turn.Run, turn.Consumed); err != nil {
+		return err
 	}
-	for _, no := range turn.Dead {
-		if err := b.mark("the run has no pending item number %d for a dead letter", no,
-			"UPDATE stet.inbox SET state={dead} WHERE item_no=$1 AND run_no=$2 AND state<{consumed} AND kind NOT IN {answered}",
-			int64(no), run); err != nil {
-			return err
-		}
+	if err := markAll(b.Rows, "the run has no pending item number %d for a dead letter", turn.Dead,
+		"UPDATE stet.inbox SET state={dead} WHERE item_no=$1 AND run_no+0=$2 AND state<{consumed} AND kind NOT IN {answered}",
+		func(no store.ItemNo) (store.ItemNo, []any) { return no, []any{int64(no), run} }); err != nil {
+		return err
 	}
 	for _, x := range turn.Refused {
 		if err := b.mark("the run has no pending item number %d to refuse", x.Item,
 			`UPDATE stet.inbox SET state={dead}, verdict=$1,
 				item_id=CASE WHEN kind={resolution} THEN $2 ELSE item_id END
-			WHERE item_no=$3 AND run_no=$4 AND state<{consumed} AND (kind NOT IN {answered} OR kind={delivery})`,
+			WHERE item_no=$3 AND run_no+0=$4 AND state<{consumed} AND (kind NOT IN {answered} OR kind={delivery})`,
 			x.Reason, store.RefusedID(x.Item), int64(x.Item), run); err != nil {
 			return err
 		}
@@ -223,7 +218,7 @@ func (b *Batch) items(turn *store.Turn) error {
 		}
 		if err := b.mark("the run has no update number %d that is consumed and not answered", c.Item,
 			`UPDATE stet.inbox SET verdict=$1
-			WHERE item_no=$2 AND run_no=$3 AND kind={update} AND state={consumed} AND verdict IS NULL`,
+			WHERE item_no=$2 AND run_no+0=$3 AND kind={update} AND state={consumed} AND verdict IS NULL`,
 			c.Verdict, int64(c.Item), run); err != nil {
 			return err
 		}
@@ -248,7 +243,7 @@ func (b *Batch) examine(turn *store.Turn) error {
 	}
 	for i, c := range turn.Update.Consumed {
 		var state int64
-		found, err := b.Rows.Row("SELECT state FROM stet.inbox WHERE item_no=$1 AND run_no=$2 AND state<{consumed}",
+		found, err := b.Rows.Row("SELECT state FROM stet.inbox WHERE item_no=$1 AND run_no+0=$2 AND state<{consumed}",
 			[]any{int64(c.Item), int64(turn.Run)}, &state)
 		if err != nil {
 			return err
@@ -278,19 +273,38 @@ func (b *Batch) settle(turn *store.Turn, held bool) error {
 		}
 		return nil
 	}
-	for _, c := range turn.Update.Consumed {
-		if err := b.consume(turn.Run, c); err != nil {
-			return err
-		}
+	if err := b.consume(turn.Run, turn.Update.Consumed); err != nil {
+		return err
 	}
 	return note(b.Rows, turn.Run, turn.Update.Audit, b.Now)
 }
 
-// consume uses an item up.
-func (b *Batch) consume(run store.RunNo, c store.Consumption) error {
-	return b.mark("the run has no pending item number %d to consume", c.Item,
+// consume uses items up.
+func (b *Batch) consume(run store.RunNo, list []store.Consumption) error {
+	return markAll(b.Rows, "the run has no pending item number %d to consume", list,
 		`UPDATE stet.inbox SET state={consumed}, val=NULL, headers=NULL, verdict=$1
-		WHERE item_no=$2 AND run_no=$3 AND state<{consumed}`, c.Verdict, int64(c.Item), int64(run))
+		WHERE item_no=$2 AND run_no+0=$3 AND state<{consumed}`,
+		func(c store.Consumption) (store.ItemNo, []any) {
+			return c.Item, []any{c.Verdict, int64(c.Item), int64(run)}
+		})
+}
+
+// markAll executes a statement that changes an item for each of a list, and refuses the turn if there is none to
+// change. of returns the number of the item, and the arguments.
+func markAll[T any](rows BatchRows, refusal string, list []T, text string, of func(T) (store.ItemNo, []any)) error {
+	if len(list) == 0 {
+		return nil
+	}
+	args := make([][]any, len(list))
+	for i, x := range list {
+		_, args[i] = of(x)
+	}
+	n, err := rows.ExecEach(text, args)
+	if err == nil && n < len(list) {
+		no, _ := of(list[n])
+		err = refuse(refusal, no)
+	}
+	return err
 }
 
 // mark executes a statement that changes an item, and refuses the turn if there is none
