@@ -17,7 +17,7 @@ import (
 
 // Commit implements store.Store. It writes a batch in the first of these ways that does:
 //
-//   - commit_one.go: one step, one turn with an update, or one start;
+//   - commit_one.go: one step, one turn with an update, one start, or one item;
 //   - commit_batch.go: entries, updates and starts of any number of runs;
 //   - commit_call.go: the call of a function that writes all that most batches have;
 //   - turn by turn, below: every batch.
@@ -132,14 +132,10 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch, posts []post) 
 func (f *flatBatch) tryWays(ctx context.Context, s *Store, conn *pgx.Conn, at stamp, last claimedRun) (got answer,
 	kind oneKind, err error) {
 	err = errNotAtOnce
-	if f.fitsBatch() {
-		is := statement{}
-		if kind = f.one(); kind != notOne && !f.riders.any() {
-			is = f.oneStatement(kind, conn, at, last)
-		} else {
-			kind, is = notOne, f.batchStatement(at)
-		}
-		got, err = f.send(ctx, s, conn, is, at)
+	if kind = f.one(); kind != notOne {
+		got, err = f.send(ctx, s, conn, f.oneStatement(kind, conn, at, last), at)
+	} else if f.fitsBatch() {
+		got, err = f.send(ctx, s, conn, f.batchStatement(at), at)
 	}
 	if refusedAtOnce(err) {
 		kind = notOne

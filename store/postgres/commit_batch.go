@@ -58,7 +58,7 @@ var (
 	}()
 
 	// Of an update that is examined, and of the k-th that is made.
-	batchLook   = params{"run": "u.run", "status": "u.status", "marks": "u.marks"}
+	batchLook   = params{"run": "u.run", "status": "u.status", "marks": "u.marks", "but": ""}
 	batchUpdate = params{
 		"status": "$13[k]", "marks": "$14[k]", "wake": "$15[k]", "reason": "$16[k]", "build": "$17[k]",
 		"clear": "$18[k]", "alone": "$19[k]", "output": "$20[k]", "waits": "$21[k]", "back": "$22[k]",

@@ -40,12 +40,7 @@ func (f *flatBatch) callStatement(at stamp) statement {
 func (f *flatBatch) callValues(at stamp) *values {
 	v := f.addHead(at)
 	v.numbers(sqlstore.NoLetters)
-	var leases []store.Lease
-	if f.claims {
-		leases = f.leases
-	}
-	textsOf(v, leases, func(l store.Lease) string { return name(l.Shard.Group) })
-	numbersOf(v, leases, func(l store.Lease) int64 { return int64(l.Shard.Slot) })
+	f.addLeases(v)
 	f.addTurns(v)
 	f.addUpdates(v)
 	f.addNames(v)
@@ -64,6 +59,16 @@ func (f *flatBatch) callValues(at stamp) *values {
 	v.number(f.b.Last)
 	f.addKeeps(v)
 	return v
+}
+
+// addLeases adds the columns of the leases, if an item may claim a run.
+func (f *flatBatch) addLeases(v *values) {
+	var leases []store.Lease
+	if f.claims {
+		leases = f.leases
+	}
+	textsOf(v, leases, func(l store.Lease) string { return name(l.Shard.Group) })
+	numbersOf(v, leases, func(l store.Lease) int64 { return int64(l.Shard.Slot) })
 }
 
 // addTurns adds the columns of the turns.

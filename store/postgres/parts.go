@@ -41,10 +41,10 @@ var mayBecome = `r.status+0 IN {live} AND @marks & ~r.marks & {undoing} = 0
 
 // noneHoldsBack says that nothing unexamined keeps the run from suspending or ending,
 // and that nothing in the inbox of one that ends would have to be answered, or become a
-// dead letter.
+// dead letter. @but leaves out what the turn consumes.
 const noneHoldsBack = `
 		AND NOT EXISTS (SELECT FROM stet.inbox i WHERE i.run_no=@run AND i.state<{consumed}
-			AND (@status={suspended} AND @marks & {paused} = 0 AND i.state={new} OR @status IN {ended}) OFFSET 0)
+			AND (@status={suspended} AND @marks & {paused} = 0 AND i.state={new} OR @status IN {ended})@but OFFSET 0)
 		AND NOT EXISTS (SELECT FROM stet.inbox i WHERE i.run_no=@run AND i.kind={update} AND i.verdict IS NULL
 			AND @status IN {ended} OFFSET 0)`
 

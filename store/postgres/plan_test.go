@@ -366,6 +366,25 @@ func (w *watched) day(stage string, most float64) {
 		[]*store.Turn{{Run: one.No, Shard: shard, Insert: true, Entries: []store.Entry{done("2")},
 			Update: &store.Update{Status: store.Succeeded}}})
 	w.without(stage, "unnest")
+
+	// A message claims a run that waits, which receives it: neither has a need of commit_1.
+	got := commit("start of a receiver", nil, claimedStart(name("g"))).Commands[0].Run
+	for i, after := range []store.Update{{Status: store.Suspended}, {Status: store.Suspended}, {Status: store.Succeeded}} {
+		turn := &store.Turn{Run: got.No, Shard: shard, Update: &after}
+		if i > 0 {
+			word := message(got.ID, fmt.Sprint(i))
+			word.Claim = true
+			sent := commit("a message that claims", nil, word).Commands[0]
+			w.without(stage, "commit_1")
+			if !sent.Claimed {
+				w.Fatalf("the message has not claimed the run: %+v", sent)
+			}
+			turn.Insert, turn.Entries = true, []store.Entry{done(fmt.Sprint(i))}
+			turn.Consumed = []store.Consumption{{Item: sent.Item}}
+		}
+		commit("what receives it", []*store.Turn{turn})
+		w.without(stage, "commit_1")
+	}
 	send := message(b.ID, name("m"))
 	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")},
 		Sends: []store.Command{send}}})
