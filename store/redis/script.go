@@ -32,17 +32,39 @@ type scriptText struct{ body, sha string }
 // scripts are all scripts.
 var scripts []*script
 
+// newScript returns the script of a file with the libraries that it needs.
 func newScript(name string, read bool, libraries ...string) *script {
+	return newScriptWithRest(name, read, libraries, nil)
+}
+
+// newScriptWithRest is newScript of a script that seldom needs some of its files: these are the function rest.
+//
+// A server executes all of a script for each call. To define the functions of a long one is most of its work then: to
+// find a variable of the same function that another one refers to, Lua passes by all that were referred to since. So
+// what follows the base is a function of its own, which has the base's variables at hand.
+func newScriptWithRest(name string, read bool, libraries, rest []string) *script {
 	sc := &script{name: name, read: read, text: sync.OnceValue(func() scriptText {
 		var body strings.Builder
-		for _, file := range slices.Concat([]string{"whole", "base"}, libraries, []string{name}) {
-			text, err := luaFiles.ReadFile("lua/" + file + ".lua")
-			if err != nil {
-				panic(err) // the files are compiled in
+		add := func(files ...string) {
+			for _, file := range files {
+				text, err := luaFiles.ReadFile("lua/" + file + ".lua")
+				if err != nil {
+					panic(err) // the files are compiled in
+				}
+				body.Write(text)
+				body.WriteByte('\n')
 			}
-			body.Write(text)
-			body.WriteByte('\n')
 		}
+		add("whole", "base")
+		body.WriteString("return (function()\n")
+		add(libraries...)
+		if len(rest) > 0 {
+			body.WriteString("local function rest()\n")
+			add(rest...)
+			body.WriteString("end\n")
+		}
+		add(name)
+		body.WriteString("end)()\n")
 		text := words.Lua(body.String(), protocol)
 		sum := sha1.Sum([]byte(text))
 		return scriptText{text, hex.EncodeToString(sum[:])}
@@ -52,8 +74,9 @@ func newScript(name string, read bool, libraries ...string) *script {
 }
 
 var (
-	commitScript   = newScript("commit", false, "inbox", "apply", "turn")
-	deliverScript  = newScript("deliver", false, "inbox", "apply")
+	commitScript = newScriptWithRest("commit", false, []string{"leases", "batch"},
+		[]string{"inbox", "apply", "turn", "rest"})
+	deliverScript  = newScript("deliver", false, "leases", "inbox", "apply")
 	outboxScript   = newScript("outbox", false, "waiting")
 	claimScript    = newScript("claim", false, "inbox")
 	acquireScript  = newScript("acquire", false, "full", "giveback")

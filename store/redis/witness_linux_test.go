@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 
@@ -19,13 +20,21 @@ func TestAMachineThatIsGone(t *testing.T) {
 	server := servers.NewRedis(t, append([]string{"tcp-keepalive 3", "protected-mode no"}, servers.Durable...)...)
 	url := server.Listen(t, network.Host)
 	holder := servers.NewHolder(t, url, network.Enter)
-	witnessOf(t, server, "a")
+	number := witnessOf(t, server, "a")
 	b := newPeer(t, server.URL(), "b")
 	witnessOf(t, server, "b")
 	if verdict := holder.Commits(t); verdict != store.Committed.String() {
 		t.Errorf("before, a commit gets %s", verdict)
 	}
 	holder.Signal(t, syscall.SIGSTOP)
+	// While something that it was sent is not acknowledged, the server's system sends that again, and asks for no sign
+	// of life: then the lease counts. A system acknowledges within some 40 ms.
+	patiently(t, func() error {
+		if list, err := server.Command("client", "list", "id", number); err != nil || strings.Contains(list, " idle=0 ") {
+			return store.ErrUnavailable
+		}
+		return nil
+	})
 	if err := network.Cut(true); err != nil {
 		t.Fatal(err)
 	}

@@ -22,53 +22,19 @@
 --   the parts for which something was put into the outbox;
 --   and the fence if all leases are current and the boot's.
 
-local boot, batch, last = arg() .. '\n' .. arg(), arg(), num()
-
--- The record of the last batch of a boot: its number, then the results of its turns and
--- the places of committed turns of groups.
-local record, repeated, fresh = { t = {}, s = '' }, false, batch ~= ''
-if batch ~= '' then
-	local kept = call('HGET', T .. 'b', boot)
-	local former = kept and string.match(kept, '^%d+')
-	if tonumber(former or '0') < last then return redis.error_reply('STET behind ' .. (former or '0')) end
-	if former and tonumber(former) > tonumber(batch) then return redis.error_reply('STET former batch ' .. former) end
-	if former == batch then
-		record, repeated, fresh = cmsgpack.unpack(string.sub(kept, #former + 2)), true, false
-		for place in string.gmatch(record.s, '%d+') do record.t[place] = VERDICT.committed end
-		record.s = ''
-	end
-end
-
-part, parts = num(), num()
-local fence, new = arg(), arg()
-local epochs = {}
-if fence == '' then
-	local own
-	epochs, own = readLeases(boot)
-	if own and new ~= '' then new = fenceFor(boot, new) else new = '' end
-elseif fenceOf(boot) == fence then
-	for i = 1, num() do leads[arg()] = true end
-	new = fence
-else
-	return { nowText }
-end
-
--- carryOut carries out a turn, and returns the verdict followed by the reason.
-local function carryOut(t)
-	if fence == '' and not leads[t.shard] then return VERDICT.fenced end
-	if t.entriesOnly and #t.entries <= MAX.fields and append(t) then return VERDICT.committed end
-	local r = row(t.no)
-	local why, at = refuses(t, r)
-	if why then return VERDICT.refused .. why .. ': ' .. at end
-	return write(t, r)
+-- carryOut carries out a turn, and complete completes one that was read by updates. They are of the rest, which is
+-- defined when it is needed: to define its functions takes longer than to write a step.
+local carryOut, complete, remaining
+local function needRest()
+	if not carryOut then carryOut, complete, remaining = rest() end
 end
 
 -- turnGroup carries out turns of one group of shards and one shape. try is called for those
 -- whose run is claimed, with the run, the incarnation, the place of the incarnation in the
 -- arguments and all runs; it returns the verdict, or false if the turn has to be examined
--- like any other. complete then completes that turn. Each turn has width arguments, of
+-- like any other. finish then completes that turn. Each turn has width arguments, of
 -- which the first are its run and the incarnation.
-local function turnGroup(gr, width, try, complete)
+local function turnGroup(gr, width, try, finish)
 	local n, places = num(), arg()
 	local base, runs, verdicts, odd, at = cursor, {}, {}, repeated, nil
 	cursor = cursor + width * n
@@ -87,7 +53,10 @@ local function turnGroup(gr, width, try, complete)
 		if not verdict and claimed[i] == ARGV[k] and (fence ~= '' or leads[shardOf(no, gr)]) then
 			verdict = try(no, ARGV[k], k, runs)
 		end
-		if not verdict then verdict = carryOut(complete({ no = no, shard = shardOf(no, gr), ic = ARGV[k] }, k)) end
+		if not verdict then
+			needRest()
+			verdict = carryOut(finish({ no = no, shard = shardOf(no, gr), ic = ARGV[k] }, k))
+		end
 		odd = odd or verdict ~= VERDICT.committed
 		verdicts[i] = verdict
 	end
@@ -163,12 +132,8 @@ local function updates(gr, text, build)
 		end
 		return VERDICT.committed
 	end, function(t, k)
-		local p, op = updateOf(text), ARGV[k + 3]
 		t.entries = entryAt(k + 1)
-		return updating(t, { st = p.st, mk = p.mk, wa = p.wa, ge = p.ge, isolate = false, endIsolation = false,
-			discard = p.discard, names = p.names, unclaim = false,
-			bu = build, op = op, re = '', wt = '', qu = '', keep = 0, sends = none,
-			consumed = none, audit = none })
+		return complete(t, text, build, ARGV[k + 3])
 	end)
 end
 
@@ -178,46 +143,14 @@ for i = 1, num() do
 	stepped[i] = text == '' and steps(gr) or updates(gr, text, build)
 end
 
--- sent carries out the sends of a turn.
-local function sent(result, t, verdict)
-	local lists = {}
-	if verdict == VERDICT.committed or verdict == VERDICT.stillReady then lists[1] = t.sends or none end
-	if verdict == VERDICT.committed and t.update then lists[2] = t.update.sends end
-	for i = 1, #lists do
-		for k = 1, #lists[i] do result[#result + 1] = send(part, t.no, lists[i][k]) end
-	end
+-- Most batches have nothing else.
+local turns, answers, sentTo, here = {}, {}, none, cursor
+local first = num() == 0 and arg()
+if not first or num() > 0 then
+	cursor = here
+	needRest()
+	turns, answers, sentTo = remaining()
 end
-
-local turns = {}
-for i = 1, num() do turns[i] = readTurn() end
-if #turns > 1 then -- asked once for all inboxes, most of which are empty
-	local inboxes = {}
-	for i = 1, #turns do inboxes[i] = T .. 'q:' .. turns[i].no end
-	if call('EXISTS', unpack(inboxes)) == 0 then
-		for i = 1, #turns do empty[turns[i].no] = true end
-	end
-end
-for i = 1, #turns do
-	local t = turns[i]
-	local known = record.t[t.index]
-	again = known and true or false
-	if not known then
-		known = carryOut(t)
-		record.t[t.index], fresh = known, true
-	end
-	local verdict = string.sub(known, 1, 1)
-	local result = { verdict, string.sub(known, 2) }
-	sent(result, t, verdict)
-	turns[i] = result
-end
-
-local first = 'c' .. arg()
-local answers, commands = {}, {}
-again = record.t[first] and true or false
-for i = 1, num() do commands[i] = readCommand() end
-learn(commands)
-for i = 1, #commands do answers[i] = apply(commands[i]) end
-if #commands > 0 and not again then record.t[first], fresh = VERDICT.committed, true end
 if fresh and batch ~= '' then call('HSET', T .. 'b', boot, batch .. ';' .. cmsgpack.pack(record)) end
 flush()
 return { nowText, epochs, stepped, turns, answers, sentTo, new }
