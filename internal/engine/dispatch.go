@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/gather"
 	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/suspects"
@@ -31,6 +32,7 @@ type dispatcher struct {
 	wake   chan struct{} // capacity 1: a hint to claim
 	asked  atomic.Int64  // claims that were asked for
 	claims idle.Claims
+	loads  gather.Gather[*activation]
 	unsure atomic.Bool // since reloadClaimed a claim has failed, or what one may have claimed has left memory
 
 	mu         sync.Mutex
@@ -42,7 +44,8 @@ type dispatcher struct {
 }
 
 func newDispatcher(x *executor, lane int, s store.Store) *dispatcher {
-	return &dispatcher{x: x, lane: lane, store: s, wake: make(chan struct{}, 1), readers: readers{}}
+	return &dispatcher{x: x, lane: lane, store: s, wake: make(chan struct{}, 1), readers: readers{},
+		loads: gather.Gather[*activation]{Workers: loaders, Most: loadChunk, Go: x.beginLoading, Do: x.loadChunk}}
 }
 
 // held returns the shards of the lane that are held now.
@@ -277,7 +280,7 @@ func (d *dispatcher) activate(in *ownership.Shards, claims *store.Claims, number
 			load = append(load, a)
 		}
 	}
-	x.load(load...)
+	d.loads.Add(load...)
 }
 
 // learn keeps what a claim says of the store. It reports whether the store's time is

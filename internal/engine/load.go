@@ -17,8 +17,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// loadChunk is how many runs are loaded in one call.
-const loadChunk = 64
+// loadChunk is how many runs are loaded in one call, and loaders how many calls a lane makes at a time.
+const loadChunk, loaders = 64, 4
 
 // take brings a claimed run into memory.
 func (x *executor) take(h *ownership.Shard, no store.RunNo) { x.takeSince(h, no, 0) }
@@ -37,19 +37,16 @@ func (a *activation) isFirst(run *store.Run) bool {
 	return a.claimed != 0 && run.Started >= a.claimed && run.Suspect == 0 && run.Incarnation == 0 && run.Generation == 0
 }
 
-// load reads the runs of expected activations.
-func (x *executor) load(expected ...*activation) {
-	for len(expected) > 0 {
-		chunk := expected[:min(len(expected), loadChunk)]
-		expected = expected[len(chunk):]
-		x.drivers.Add()
-		go func() {
-			defer x.drivers.Done()
-			for len(chunk) > 0 {
-				chunk = x.loadChunk(chunk)
-			}
-		}()
-	}
+// load reads the run of an expected activation, with others that wait for that.
+func (x *executor) load(a *activation) { x.of(a.shard).loads.Add(a) }
+
+// beginLoading begins a worker of dispatcher.loads.
+func (x *executor) beginLoading(work func()) {
+	x.drivers.Add()
+	go func() {
+		defer x.drivers.Done()
+		work()
+	}()
 }
 
 // loadChunk reads runs, and returns those that the store has left, because the others are large.
