@@ -85,13 +85,17 @@ func (q *claimQuery) find(ctx context.Context, s *Store) error {
 // locks the boot's row, which costs less than locks of all leases, or these if some are not
 // the boot's.
 func (q *claimQuery) hold(t *tx) ([]store.Lease, error) {
-	_, err := t.row("SELECT FROM stet.boots WHERE node=$1 AND boot=$2 FOR UPDATE",
-		[]any{name(q.req.Node), name(q.req.Boot)})
+	var fence [16]byte
+	found, err := t.row("SELECT fence FROM stet.boots WHERE node=$1 AND boot=$2 FOR UPDATE",
+		[]any{name(q.req.Node), name(q.req.Boot)}, &fence)
 	if err != nil {
 		return nil, err
 	}
-	if q.leases, err = t.know(q.req.Node, q.req.Boot); err != nil {
-		return nil, err
+	// While the row is locked it keeps its fence, and with it what is known of the leases.
+	if !found || !q.leases.fenced || q.leases.fence != fence || !q.known(t.s.servers.timeline.Load()) {
+		if q.leases, err = t.know(q.req.Node, q.req.Boot); err != nil {
+			return nil, err
+		}
 	}
 	if !q.leases.fenced || !q.leases.holds(q.req.Leases) {
 		if _, err := t.share(q.req.Leases); err != nil {

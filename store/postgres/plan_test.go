@@ -93,6 +93,35 @@ func TestAnInboxOfMany(t *testing.T) {
 	w.do("few", "turn by turn", many/2, func() error { w.n.commit(t, turn); return nil })
 }
 
+// TestAClaimTrustsTheFence: a claim that has to look again, here because a letter came too late, does not read the
+// leases again, of which a node may have hundreds. It does when they have changed.
+func TestAClaimTrustsTheFence(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.open()
+	run := w.n.started(t, "r")
+	w.n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Update: &store.Update{Status: store.Succeeded}})
+	claim := func(stage string) (claims store.Claims) {
+		w.exec(fmt.Sprintf(`INSERT INTO stet.inbox (run_no, sent_at, incarnation, generation, kind, state, failed, name, item_id,
+			origin) VALUES (%d, 1, 0, 0, 1, 1, false, 'word', '%s', 'x')`, run.No, stage))
+		w.do(stage, "claim", 600, func() (err error) {
+			claims, err = w.n.s.Claim(t.Context(), store.ClaimRequest{Node: w.n.node.ID, Boot: w.n.node.Boot,
+				Leases: w.n.leases, Workflows: []string{"w"}, Limit: 10})
+			return err
+		})
+		return claims
+	}
+	claim("first") // it learns the leases
+	claim("again")
+	w.unread("again", "leases")
+	if err := w.n.s.Release(t.Context(), w.n.leases[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if claims := claim("given back"); len(claims.Fenced) != 1 || claims.Fenced[0] != w.n.leases[0].Shard {
+		t.Errorf("of %s, which was given back, the claim says: fenced %v", w.n.leases[0].Shard, claims.Fenced)
+	}
+}
+
 // What fill puts into the tables, and how many rows a statement may pass by.
 const (
 	filledRuns = 20_000
