@@ -34,6 +34,7 @@ func mixed(b *begins) *stet.Workflow[int, int] {
 		}
 		return stet.Step(ctx, "own", func(context.Context) (int, error) {
 			b.add(fmt.Sprint(n))
+			time.Sleep(time.Second) // meanwhile the worker asks again: a task has its turn only if one does
 			return n, nil
 		}, use)
 	})

@@ -20,8 +20,13 @@ func (e *Engine) Apply(ctx context.Context, commands []store.Command) ([]store.A
 			return answers, err
 		}
 	}
+	sealed, err := e.cfg.Payloads.SealCommands(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
 	sent := time.Now()
-	answers, now, err := e.cfg.Store.Apply(ctx, commands)
+	answers, now, err := e.outsider.Apply(ctx, sealed)
+	e.cfg.Payloads.OpenAnswers(ctx, answers)
 	if err == nil {
 		e.time.Observe(sent, now)
 	}

@@ -24,6 +24,8 @@
 //     and delivers the results: turns first, then commands, in the order of the batches.
 //   - The pool (package steps) executes step bodies; the waiters (package notify) are
 //     notified of ends, answers and feeds.
+//   - While this process holds no shards its commands are applied with those of other callers
+//     (package together).
 //   - suspects decides which of the runs that may have ended a process is executed alone.
 //
 // # States of an activation

@@ -30,6 +30,7 @@ import (
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/internal/stored"
+	"github.com/stet-run/stet/internal/together"
 	"github.com/stet-run/stet/store"
 )
 
@@ -102,6 +103,7 @@ type Engine struct {
 	waiters  *notify.Waiters
 	entities entity.Directory
 	outside  notify.Unreported
+	outsider *together.Applier // of base, while this process holds no shards
 	queues   *queues.Queues
 
 	executor  atomic.Pointer[executor] // nil: not the owner
@@ -132,6 +134,7 @@ func New(cfg Config, d store.Description) *Engine {
 		base: base, view: view, cfg: cfg, boot: uuid.Must(uuid.NewV7()).String(), slots: d.Slots,
 		large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
+	e.outsider = together.New(base)
 	e.code.Own, e.code.Source, e.code.Beside = cfg.Workflows, cfg.Library, slices.Collect(maps.Keys(cfg.Entities))
 	e.workflows.Store, e.workflows.Code = cfg.Store, &e.code
 	e.entities.Home, e.entities.Has = e.home, func(kind string) bool { return cfg.Entities[kind] != nil }

@@ -102,8 +102,8 @@ func TestAClaimTrustsTheFence(t *testing.T) {
 	run := w.n.started(t, "r")
 	w.n.commit(t, &store.Turn{Run: run.No, Shard: run.Shard, Update: &store.Update{Status: store.Succeeded}})
 	claim := func(stage string) (claims store.Claims) {
-		w.exec(fmt.Sprintf(`INSERT INTO stet.inbox (run_no, sent_at, incarnation, generation, kind, state, failed, name, item_id,
-			origin) VALUES (%d, 1, 0, 0, 1, 1, false, 'word', '%s', 'x')`, run.No, stage))
+		w.exec(fmt.Sprintf(`INSERT INTO stet.inbox (run_no, sent_at, incarnation, generation, kind, state, failed, name,
+			item_id, origin) VALUES (%d, 1, 0, 0, 1, 1, false, 'word', '%s', 'x')`, run.No, stage))
 		w.do(stage, "claim", 600, func() (err error) {
 			claims, err = w.n.s.Claim(t.Context(), store.ClaimRequest{Node: w.n.node.ID, Boot: w.n.node.Boot,
 				Leases: w.n.leases, Workflows: []string{"w"}, Limit: 10})
