@@ -161,33 +161,26 @@ func oneText(shape oneShape) string {
 		} else {
 			b.WriteString(newBatch("$25") + lookedUp + ")")
 		}
+		pending, consumed := "", ""
 		clock := " RETURNING clock_timestamp()"
-		if consumed := (params{"item": "$26", "verdict": "$27"}); shape.consumes {
-			b.WriteString(consumed.in(isPending) + " RETURNING 1)" + consumed.in(consume))
+		if item := (params{"item": "$26", "verdict": "$27"}); shape.consumes {
+			pending, consumed = item.in(isPending), item.in(consume)
 			clock += "+interval '0'/(SELECT count(*) FROM c)"
-		} else {
-			b.WriteString(" RETURNING 1)")
 		}
-		b.WriteString(oneEntry.in(insertEntries) + clock)
+		b.WriteString(pending + " RETURNING 1)" + consumed + oneEntry.in(insertEntries) + clock)
 	case oneTurn:
 		update, now := oneUpdate(shape.status), "b.now"
-		b.WriteString(newBatch("$34") + lookedUp + " AND " + update.in(mayBecome))
-		consumed := params{"item": "$36", "verdict": "$37"}
-		if shape.consumes {
+		pending, consumed := "", ""
+		if item := (params{"item": "$36", "verdict": "$37"}); shape.consumes {
+			pending, consumed = item.in(isPending), item.in(consume)
 			update["but"] = " AND i.item_no<>$36"
+			now += "/(SELECT count(*) FROM c)"
 		}
+		b.WriteString(newBatch("$34") + lookedUp + " AND " + update.in(mayBecome))
 		if shape.status == store.Suspended || shape.status.Terminal() {
 			b.WriteString(update.in(noneHoldsBack))
 		}
-		b.WriteString(")")
-		if shape.consumes {
-			b.WriteString(consumed.in(isPending))
-		}
-		b.WriteString(returnNow)
-		if shape.consumes {
-			b.WriteString(consumed.in(consume))
-			now += "/(SELECT count(*) FROM c)"
-		}
+		b.WriteString(")" + pending + returnNow + consumed)
 		if shape.entry {
 			b.WriteString(", e AS (" + oneEntry.in(insertEntries) + ")")
 		}

@@ -3,9 +3,7 @@ package postgres_test
 import (
 	"reflect"
 	"testing"
-	"time"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -87,16 +85,12 @@ func TestCommitOneItem(t *testing.T) {
 			}
 			do := func(opts ...postgres.Option) (o outcome) {
 				t.Helper()
-				dsn, schema := servers.SharedPostgres(t)
-				clock := func() time.Time { return time.UnixMicro(2e15) }
-				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(),
-					postgres.Clock(clock))...), "n")
+				n := atRest(t, opts...)
 				run := n.started(t, "run")
 				for _, act := range c.acts {
 					turn := &store.Turn{Run: run.No, Shard: run.Shard}
 					switch act := act.(type) {
 					case store.Command:
-
 						result, err := n.s.Commit(t.Context(), n.batch(nil, act))
 						if err != nil {
 							t.Fatal(err)

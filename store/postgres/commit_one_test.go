@@ -95,6 +95,15 @@ func equal(a, b *store.Entry) bool {
 		(a.Value == nil) == (b.Value == nil)
 }
 
+// atRest returns the owner of a new store whose clock stands still.
+func atRest(t *testing.T, opts ...postgres.Option) *node {
+	t.Helper()
+	dsn, schema := servers.SharedPostgres(t)
+	clock := func() time.Time { return time.UnixMicro(2e15) }
+	return takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(),
+		postgres.Clock(clock))...), "n")
+}
+
 // TestCommitOneTurn writes turns with an update one by one, in batches of their own, and
 // with a start before each: a store that writes every batch turn by turn has the same
 // runs and entries afterwards.
@@ -129,10 +138,7 @@ func TestCommitOneTurn(t *testing.T) {
 			}
 			do := func(opts ...postgres.Option) (o outcome) {
 				t.Helper()
-				dsn, schema := servers.SharedPostgres(t)
-				clock := func() time.Time { return time.UnixMicro(2e15) }
-				n := takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(),
-					postgres.Clock(clock))...), "n")
+				n := atRest(t, opts...)
 				run := n.started(t, "run")
 				for i := range c.updates {
 					turn := &store.Turn{Run: run.No, Shard: run.Shard, Update: &c.updates[i]}

@@ -200,14 +200,14 @@ func (b *Batch) items(turn *store.Turn) error {
 		func(no store.ItemNo) (store.ItemNo, []any) { return no, []any{int64(no), run} }); err != nil {
 		return err
 	}
-	for _, x := range turn.Refused {
-		if err := b.mark("the run has no pending item number %d to refuse", x.Item,
-			`UPDATE stet.inbox SET state={dead}, verdict=$1,
-				item_id=CASE WHEN kind={resolution} THEN $2 ELSE item_id END
-			WHERE item_no=$3 AND run_no+0=$4 AND state<{consumed} AND (kind NOT IN {answered} OR kind={delivery})`,
-			x.Reason, store.RefusedID(x.Item), int64(x.Item), run); err != nil {
-			return err
-		}
+	if err := markAll(b.Rows, "the run has no pending item number %d to refuse", turn.Refused,
+		`UPDATE stet.inbox SET state={dead}, verdict=$1,
+			item_id=CASE WHEN kind={resolution} THEN $2 ELSE item_id END
+		WHERE item_no=$3 AND run_no+0=$4 AND state<{consumed} AND (kind NOT IN {answered} OR kind={delivery})`,
+		func(x store.Refusal) (store.ItemNo, []any) {
+			return x.Item, []any{x.Reason, store.RefusedID(x.Item), int64(x.Item), run}
+		}); err != nil {
+		return err
 	}
 	if err := b.examine(turn); err != nil {
 		return err
@@ -216,12 +216,14 @@ func (b *Batch) items(turn *store.Turn) error {
 		if c.Verdict == nil {
 			return refuse("the answer to update number %d is none", c.Item)
 		}
-		if err := b.mark("the run has no update number %d that is consumed and not answered", c.Item,
-			`UPDATE stet.inbox SET verdict=$1
-			WHERE item_no=$2 AND run_no+0=$3 AND kind={update} AND state={consumed} AND verdict IS NULL`,
-			c.Verdict, int64(c.Item), run); err != nil {
-			return err
-		}
+	}
+	if err := markAll(b.Rows, "the run has no update number %d that is consumed and not answered", turn.Answers,
+		`UPDATE stet.inbox SET verdict=$1
+		WHERE item_no=$2 AND run_no+0=$3 AND kind={update} AND state={consumed} AND verdict IS NULL`,
+		func(c store.Consumption) (store.ItemNo, []any) {
+			return c.Item, []any{c.Verdict, int64(c.Item), run}
+		}); err != nil {
+		return err
 	}
 	for i := range turn.Returned {
 		it := &turn.Returned[i]
@@ -302,16 +304,6 @@ func markAll[T any](rows BatchRows, refusal string, list []T, text string, of fu
 	n, err := rows.ExecEach(text, args)
 	if err == nil && n < len(list) {
 		no, _ := of(list[n])
-		err = refuse(refusal, no)
-	}
-	return err
-}
-
-// mark executes a statement that changes an item, and refuses the turn if there is none
-// to change.
-func (b *Batch) mark(refusal string, no store.ItemNo, text string, args ...any) error {
-	n, err := b.Rows.Exec(text, args...)
-	if err == nil && n == 0 {
 		err = refuse(refusal, no)
 	}
 	return err
