@@ -80,6 +80,9 @@ type Config struct {
 	// Seal returns a turn in its stored form. After store.ErrUnavailable it is called
 	// again.
 	Seal func(context.Context, *store.Turn) (*store.Turn, error)
+	// Crowded reports whether more turns are about to come. They wait for a batch that the
+	// submitter of one writes, so that it leaves that to the committer.
+	Crowded func() bool
 	// Observe receives the store's time with every answer, and when the request was sent first.
 	Observe func(sent time.Time, now store.Time)
 	Log     *slog.Logger
@@ -183,12 +186,12 @@ func (c *Committer) SubmitCommands(commands []Command) bool {
 	return true
 }
 
-// beginInline makes the caller the writer of the next batch if none is being written, and
-// returns the channel to close when its results are delivered; nil: queue instead. While
-// results are delivered nobody may write inline: it may be the goroutine that delivers
-// them which asks. c.mu must be held.
+// beginInline makes the caller the writer of the next batch if none is being written and no
+// more turns are about to come, and returns the channel to close when its results are
+// delivered; nil: queue instead. While results are delivered nobody may write inline: it may
+// be the goroutine that delivers them which asks. c.mu must be held.
 func (c *Committer) beginInline() (delivered chan struct{}) {
-	if c.writing || c.closed || c.undelivered != nil || c.queued() {
+	if c.writing || c.closed || c.undelivered != nil || c.queued() || c.cfg.Crowded() {
 		return nil
 	}
 	c.writing, c.undelivered = true, make(chan struct{})

@@ -111,6 +111,7 @@ type counter struct {
 	cancel context.CancelFunc // ends the committer
 	ended  chan struct{}      // closed when it has ended
 	seal   func() error       // nil: what is stored is the turn itself
+	crowd  atomic.Bool        // more turns are about to come
 
 	mu        sync.Mutex
 	answered  []string
@@ -136,7 +137,7 @@ func newCounter(t *testing.T) *counter {
 			}
 			return turn, nil
 		},
-		Observe: func(time.Time, store.Time) {},
+		Crowded: k.crowd.Load, Observe: func(time.Time, store.Time) {},
 	}, k.owner)
 	k.closed = cancel
 	go func() {
@@ -300,6 +301,30 @@ func TestBatchesOverlap(t *testing.T) {
 				k.runs(5)
 				k.ok()
 				k.wantAnswered(append(before, 1, 2, 3, 4, 5)...)
+			})
+		})
+	}
+}
+
+// TestACrowdDoesNotWait: whoever submits a turn writes it, unless more are about to come: these
+// would wait for the processor, and be written one by one where there is only one.
+func TestACrowdDoesNotWait(t *testing.T) {
+	for _, crowd := range []bool{false, true} {
+		t.Run(fmt.Sprint("crowd ", crowd), func(t *testing.T) {
+			test(t, func(t *testing.T, k *counter) {
+				k.crowd.Store(crowd)
+				gone := false
+				go func() {
+					k.submitTo(k.h, 1)
+					gone = true
+				}()
+				synctest.Wait()
+				if gone != crowd {
+					t.Errorf("the submitter waits for the store: %t", !gone)
+				}
+				k.runs(1)
+				k.ok()
+				k.wantAnswered(1)
 			})
 		})
 	}

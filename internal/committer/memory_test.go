@@ -33,7 +33,7 @@ func TestRunsInAStore(t *testing.T) {
 	c := committer.New(ctx, committer.Config{
 		Store: s, Node: "n", Boot: "b", Batches: &batches, TTL: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Seal:    func(_ context.Context, turn *store.Turn) (*store.Turn, error) { return turn, nil },
-		Observe: func(time.Time, store.Time) {},
+		Crowded: func() bool { return false }, Observe: func(time.Time, store.Time) {},
 	}, o)
 	running, stop := context.WithCancel(ctx)
 	var writer, all sync.WaitGroup

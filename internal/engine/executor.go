@@ -72,7 +72,7 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 	for i, d := range x.dispatchers {
 		x.committer.All = append(x.committer.All, committer.New(x.held, committer.Config{
 			Store: d.store, Node: e.cfg.Node, Boot: e.boot, Batches: &e.batches[i], TTL: e.cfg.LeaseTTL,
-			Seal: e.cfg.Payloads.SealTurn, Observe: e.time.Observe, Log: e.cfg.Log,
+			Seal: e.cfg.Payloads.SealTurn, Crowded: x.steps.Pool.Crowded, Observe: e.time.Observe, Log: e.cfg.Log,
 		}, lane{x, d}))
 	}
 	return x

@@ -3,6 +3,8 @@ package steps
 import (
 	"context"
 	"sync"
+
+	"github.com/stet-run/stet/internal/fifo"
 )
 
 // Task is something that a pool executes.
@@ -51,10 +53,12 @@ type Pool struct {
 	waiting []Task            // for a place
 	kinds   map[string]*kind  // of limited tasks
 	stopped bool
-	begun   int64         // tasks
-	idle    []chan work   // of goroutines that have nothing to do, each with room for one
-	next    chan struct{} // closed when the next task begins; nil: nobody waits for that
-	drained chan struct{} // closed when stopped and nothing runs
+	begun   int64            // tasks
+	ready   fifo.Queue[work] // waits for a goroutine; then one is called
+	called  bool             // a goroutine is on its way
+	idle    []chan struct{}  // call goroutines that have nothing to do; each has room for one call
+	next    chan struct{}    // closed when the next task begins; nil: nobody waits for that
+	drained chan struct{}    // closed when stopped and nothing runs
 }
 
 // NewPool returns a pool with so many places.
@@ -84,6 +88,13 @@ func (p *Pool) Start(t Task) {
 // there is no room for the task it waits.
 func (p *Pool) Follow(next func() Task) { p.dispatch(work{next: next}) }
 
+// Crowded reports whether there is work that no goroutine has begun yet.
+func (p *Pool) Crowded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready.Len() > 0
+}
+
 // dispatch gives work to a goroutine that has none.
 func (p *Pool) dispatch(w work) {
 	p.mu.Lock()
@@ -93,42 +104,74 @@ func (p *Pool) dispatch(w work) {
 
 // dispatchLocked is dispatch for a caller that holds p.mu.
 func (p *Pool) dispatchLocked(w work) {
+	p.ready.Push(w)
+	p.call()
+}
+
+// call makes one more goroutine come for work, unless one is on its way: as soon as that has
+// taken some it calls the next, so that nothing waits for a task that blocks. Of many short
+// tasks each goroutine does several, and to wake one for each would cost more than they do.
+// p.mu must be held.
+func (p *Pool) call() {
+	if p.called {
+		return
+	}
+	p.called = true
 	if last := len(p.idle) - 1; last >= 0 {
-		p.idle[last] <- w
+		p.idle[last] <- struct{}{}
 		p.idle[last] = nil
 		p.idle = p.idle[:last]
 		return
 	}
-	go p.goroutine(w)
+	go p.goroutine()
 }
 
 // goroutine works as long as there is something to do, or may be soon.
-func (p *Pool) goroutine(w work) {
-	inbox := make(chan work, 1)
-	for more := true; more; w, more = p.await(inbox) {
-		t := w.task
-		if t == nil {
-			if t = w.next(); t != nil && !p.admit(t) {
-				t = nil
+func (p *Pool) goroutine() {
+	calls := make(chan struct{}, 1)
+	for called := true; called; called = p.await(calls) {
+		for w, more := p.take(called); more; w, more = p.take(false) {
+			t := w.task
+			if t == nil {
+				if t = w.next(); t != nil && !p.admit(t) {
+					t = nil
+				}
 			}
-		}
-		if t != nil {
-			p.work(t)
+			if t != nil {
+				p.work(t)
+			}
 		}
 	}
 }
 
-// await returns the next work of a goroutine; false: it is not needed any more.
-func (p *Pool) await(inbox chan work) (w work, more bool) {
+// take returns the work that has waited longest. called: the goroutine was called for it.
+func (p *Pool) take(called bool) (w work, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if called {
+		p.called = false
+	}
+	if p.ready.Len() == 0 {
+		return work{}, false
+	}
+	w = p.ready.Pop()
+	if p.ready.Len() > 0 {
+		p.call()
+	}
+	return w, true
+}
+
+// await returns when the goroutine is called; false: it is not needed any more.
+func (p *Pool) await(calls chan struct{}) (called bool) {
 	p.mu.Lock()
 	if p.stopped || len(p.idle) == maxIdle {
 		p.mu.Unlock()
-		return work{}, false
+		return false // what is ready is for the one that was called for it
 	}
-	p.idle = append(p.idle, inbox)
+	p.idle = append(p.idle, calls)
 	p.mu.Unlock()
-	w, more = <-inbox
-	return w, more
+	_, called = <-calls
+	return called
 }
 
 // admit reports whether the caller is to execute the task now.

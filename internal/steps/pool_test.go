@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,6 +407,70 @@ func TestPoolUsesItsGoroutinesAgain(t *testing.T) {
 		synctest.Wait()
 		if more := goroutines(); more != 0 {
 			t.Errorf("%d goroutines are left", more)
+		}
+	})
+}
+
+// TestPoolWaitsForNoTask: tasks that wait for one another all begin.
+func TestPoolWaitsForNoTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 200
+		pool := steps.NewPool(many)
+		var all, done sync.WaitGroup
+		all.Add(many)
+		for range many {
+			done.Add(1)
+			pool.Follow(func() steps.Task {
+				defer done.Done()
+				all.Done()
+				all.Wait()
+				return nil
+			})
+		}
+		done.Wait()
+		<-pool.Stop()
+	})
+}
+
+// TestPoolDoesManyOnFewGoroutines: what is short is not worth a goroutine of its own.
+func TestPoolDoesManyOnFewGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1000
+		pool := steps.NewPool(many)
+		var gate, done sync.WaitGroup
+		gate.Add(1)
+		pool.Follow(func() steps.Task { gate.Wait(); return nil })
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		if pool.Crowded() {
+			t.Error("it is crowded, though all work has begun")
+		}
+		for range many {
+			done.Add(1)
+			pool.Follow(func() steps.Task { done.Done(); return nil })
+		}
+		done.Wait()
+		synctest.Wait()
+		if more := runtime.NumGoroutine() - before; more > many/10 {
+			t.Errorf("%d goroutines were made for %d tasks", more, many)
+		}
+		gate.Done()
+		<-pool.Stop()
+	})
+}
+
+// TestPoolDoesWhatIsReadyWhenItStops: work that was taken is done, whoever is called for it.
+func TestPoolDoesWhatIsReadyWhenItStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := steps.NewPool(1)
+		var done atomic.Int32
+		for range 300 {
+			pool.Follow(func() steps.Task { done.Add(1); return nil })
+		}
+		<-pool.Stop()
+		synctest.Wait()
+		if n := done.Load(); n != 300 || pool.Crowded() {
+			t.Errorf("%d of 300 were done; more wait: %t", n, pool.Crowded())
 		}
 	})
 }

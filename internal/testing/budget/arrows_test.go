@@ -102,7 +102,7 @@ var arrows = map[string][]string{
 		"internal/history", "internal/location", "internal/notify", "internal/steps", "store"},
 	"internal/notify":         {"store"},
 	"internal/plain":          {},
-	"internal/steps":          {"internal/payload", "internal/runner", "internal/stored", "store"},
+	"internal/steps":          {"internal/fifo", "internal/payload", "internal/runner", "internal/stored", "store"},
 	"internal/suspects":       {"internal/ownership", "store"},
 	"internal/testing/budget": {},
 	"internal/e2e":            {},
