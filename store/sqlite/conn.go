@@ -62,7 +62,10 @@ func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, 
 	if cfg.normal {
 		sync = "NORMAL"
 	}
-	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; " +
+	// A cache of 4 MiB: to put pages of an index in order SQLite numbers one beyond the end of
+	// the file for a moment, and then looks through all of the cache at the commit. That of
+	// 16 MiB costs a tenth of the throughput, and the system holds the file's pages as well.
+	if err := c.Exec("PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-4096; " +
 		"PRAGMA wal_autocheckpoint=0; " +
 		" PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1; PRAGMA synchronous=" + sync); err != nil {
 		return nil, errors.Join(err, out.close())
