@@ -34,13 +34,25 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims
 	}
 	q := &claimQuery{req: &req, known: string(known), shards: string(list)}
 	now := s.clock.read() // before the transaction, which then sees all that came before now
-	err = s.read.do(ctx, "look for ready runs", func(c *conn) error { return q.run(c, now) })
-	if err != nil {
-		return store.Claims{}, err
-	}
-	claims := len(q.candidates) > 0 && req.Limit > 0
-	if !claims && q.resting < s.cfg.restAt {
+	writes := false
+	err = s.read.do(ctx, "look for ready runs", func(c *conn) error {
+		if err := q.run(c, now); err != nil {
+			return err
+		}
+		writes = len(q.candidates) > 0 && req.Limit > 0 || q.resting >= s.cfg.restAt
+		if writes {
+			return nil
+		}
 		q.claims.More = q.claims.More || len(q.candidates) > 0
+		if !q.unread {
+			return nil
+		}
+		return q.addItems(c)
+	})
+	switch {
+	case err != nil:
+		return store.Claims{}, err
+	case !writes:
 		return q.claims, nil
 	}
 	err = s.write.do(ctx, "claim runs", func(c *conn, now store.Time) error {
@@ -66,6 +78,7 @@ type claimQuery struct {
 	claims     store.Claims
 	candidates []sqlstore.Candidate // at most Limit+1 of each query, in order
 	resting    int                  // items that were passed by, see rest; at most mostResting
+	unread     bool                 // there are unexamined items
 }
 
 // Parameters of the queries below: group, slot, now, workflows, build; then those of the
@@ -183,12 +196,11 @@ type lookShard struct {
 
 // run looks for candidates as of a time. It drops those of an earlier look.
 func (q *claimQuery) run(c *conn, now store.Time) error {
-	q.claims, q.candidates, q.resting = store.Claims{Now: now}, nil, 0
+	q.claims, q.candidates, q.resting, q.unread = store.Claims{Now: now}, nil, 0, false
 	var err error
 	if q.states, err = q.look(c, now); err != nil {
 		return err
 	}
-	items := false
 	for i := range q.req.Leases {
 		lease := &q.req.Leases[i]
 		if epoch := q.states[i].epoch; epoch == 0 || epoch != lease.Epoch {
@@ -199,17 +211,14 @@ func (q *claimQuery) run(c *conn, now store.Time) error {
 		if err := l.run(); err != nil {
 			return err
 		}
-		items = items || l.items
+		q.unread = q.unread || l.items
 	}
 	slices.SortFunc(q.claims.Unservable, func(a, b store.Unservable) int {
 		return cmp.Or(cmp.Compare(a.Shard.Group, b.Shard.Group), cmp.Compare(a.Shard.Slot, b.Shard.Slot),
 			cmp.Compare(a.Workflow, b.Workflow))
 	})
 	q.candidates = sqlstore.SortCandidates(q.candidates)
-	if !items {
-		return nil
-	}
-	return q.addItems(c)
+	return nil
 }
 
 func (q *claimQuery) args(shard store.Shard, now store.Time) []any {
@@ -358,7 +367,6 @@ func (q *claimQuery) claim(c *conn, now store.Time) error {
 		}
 		fresh[i], index[cand.No] = store.Claimed{New: true, Run: run}, i
 	}
-	q.claims.Runs = nil
 	if err := q.addItems(c); err != nil {
 		return err
 	}
