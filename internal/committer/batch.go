@@ -82,8 +82,10 @@ func (c *Committer) newBatch(turns []Turn, commands []Command) *batch {
 	return b
 }
 
-// touched returns the leases of the shards in which the batch with the number may write.
+// touched returns the leases of the shards in which the batch with the number may write. They
+// are all of them if it may claim a run of which only the store knows the shard.
 func (c *Committer) touched(b *batch, number int64) []store.Lease {
+	anywhere := false
 	leases := make([]store.Lease, 0, min(len(b.turns)+len(b.commands), len(b.shards.Leases())))
 	touch := func(s *ownership.Shard) {
 		if s != nil && s.FirstIn(number) {
@@ -92,8 +94,9 @@ func (c *Committer) touched(b *batch, number int64) []store.Lease {
 	}
 	claims := func(commands []store.Command) {
 		for i := range commands {
-			if commands[i].Claim {
+			if commands[i].Claim && !anywhere {
 				c.claims = c.owner.Claims(c.claims[:0], b.shards, &commands[i])
+				anywhere = len(c.claims) == 0
 				for _, s := range c.claims {
 					touch(s)
 				}
@@ -107,6 +110,9 @@ func (c *Committer) touched(b *batch, number int64) []store.Lease {
 		}
 	}
 	claims(b.contents.Commands)
+	if anywhere {
+		return b.shards.Leases()
+	}
 	return leases
 }
 

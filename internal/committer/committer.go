@@ -49,7 +49,7 @@ type Owner interface {
 	Shards() *ownership.Shards
 
 	// Claims appends to list the shards of in whose runs a command may claim; nil for one
-	// that is not held.
+	// that is not held. It appends none if only the store knows them.
 	Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard
 
 	// Sent receives the answers to what a turn has sent, after the turns of its batch

@@ -90,6 +90,9 @@ func (o *owner) WentBack(last int64, err error) {
 }
 
 func (o *owner) Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard {
+	if c.Start == nil {
+		return list
+	}
 	return append(list, in.Of(c.Start.Shard))
 }
 
@@ -649,6 +652,13 @@ func TestABatchNamesTheLeasesThatItTouches(t *testing.T) {
 		k.ok()
 		if got := slots(k.batch()); got != "0 1 5" {
 			t.Errorf("a batch names %s; want the shards of its turns, and of the run that it claims", got)
+		}
+		k.submit(4)
+		k.command(start(5, true))
+		k.command(store.Command{RunNo: 99, Item: &store.Item{}, Claim: true})
+		k.ok()
+		if got := slots(k.batch()); got != "0 1 2 3 4 5 6 7 8 9" {
+			t.Errorf("a batch names %s; want all, since it may claim a run of any shard", got)
 		}
 		k.ok()
 		synctest.Wait()

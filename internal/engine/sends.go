@@ -66,7 +66,7 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 }
 
 // Claims implements committer.Owner. Of a run that is named by number, and is not in
-// memory, it knows no shard: that one is claimed afterwards.
+// memory, it knows no shard.
 func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *store.Command) []*ownership.Shard {
 	switch {
 	case c.Start != nil:

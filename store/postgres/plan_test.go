@@ -414,6 +414,28 @@ func (w *watched) day(stage string, most float64) {
 		commit("what receives it", []*store.Turn{turn})
 		w.without(stage, "commit_1")
 	}
+
+	// Items for several runs that wait claim them at once.
+	both := commit("start of two receivers", nil, claimedStart(name("h")), claimedStart(name("i"))).Commands
+	var rests, ends []*store.Turn
+	var words []store.Command
+	for i := range both {
+		to := &both[i].Run
+		rests = append(rests, &store.Turn{Run: to.No, Shard: shard, Update: &store.Update{Status: store.Suspended}})
+		word := message(to.ID, name("e"))
+		word.Claim = true
+		words = append(words, word)
+	}
+	commit("both suspend", rests)
+	for i, sent := range commit("two messages that claim", nil, words...).Commands {
+		if !sent.Claimed {
+			w.Fatalf("message %d has not claimed its run: %+v", i, sent)
+		}
+		ends = append(ends, &store.Turn{Run: both[i].Run.No, Shard: shard, Consumed: []store.Consumption{{Item: sent.Item}},
+			Update: &store.Update{Status: store.Succeeded}})
+	}
+	commit("both receive", ends)
+
 	send := message(b.ID, name("m"))
 	commit("send in a batch", []*store.Turn{{Run: a.No, Shard: shard, Entries: []store.Entry{done("3")},
 		Sends: []store.Command{send}}})
