@@ -97,55 +97,69 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if err := o.local.check(); err != nil {
 		return nil, nil, err
 	}
-	var last atomic.Pointer[made] // by the attempt that has ended last, which may not be the one that counts
-	body := func(ctx context.Context, b *runner.Body) runner.BodyResult {
-		var value any
-		var tx transaction
-		if o.transaction != nil {
-			tx = o.transaction()
-			ctx = context.WithValue(ctx, transactionKey{}, tx)
-			defer func() {
-				if err := tx.undo(ctx); err != nil {
-					e.log.Warn("rolling back a step's transaction", "step", call.Name, "error", err)
-				}
-			}()
-		}
-		err := around(ctx, e, func(ctx context.Context) (err error) {
-			value, err = fn(ctx)
-			return err
-		})
-		if v, ok := steps.AttemptOf(ctx).Replaced(); ok {
-			value = v
-		}
-		if err != nil {
-			return e.stepFailed(err, retry.If)
-		}
-		data, err := e.codecs.encode(value)
-		if err != nil {
-			return runner.BodyResult{Failure: encodingFailure(err), Final: true}
-		}
-		if tx != nil {
-			result, err := tx.record(ctx, data)
-			if err != nil {
-				return e.stepFailed(err, retry.If)
-			}
-			return result
-		}
-		if e.codecs[0] == JSON && reflect.TypeOf(value) == o.result && plain.SurvivesJSON(value) {
-			last.Store(&made{value, data})
-		}
-		return runner.BodyResult{Value: data}
-	}
-	spec := runner.Step{Call: call, Func: body, Policy: retry.policy(e.errors), Undo: compensation,
+	body := &stepBody{engine: e, name: call.Name, fn: fn, transaction: o.transaction, result: o.result, worth: retry.If}
+	spec := runner.Step{Call: call, Func: body.execute, Policy: retry.policy(e.errors), Undo: compensation,
 		Whole: o.transaction != nil, Permit: place}
 	if o.local != nil {
 		spec.Kind, spec.Limit = o.local.Name, o.local.Limit
 	}
 	data, err := c.branch.Step(spec)
-	if m := last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
+	if m := body.last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
 		return data, m.value, nil
 	}
 	return data, nil, c.seen(err)
+}
+
+// stepBody is what the attempts of a step have in common.
+type stepBody struct {
+	engine      *Engine
+	name        string
+	fn          func(context.Context) (any, error)
+	transaction func() transaction   // nil: none
+	result      reflect.Type         // nil: none
+	worth       func(error) bool     // of another attempt; nil: any error is
+	last        atomic.Pointer[made] // by the attempt that has ended last, which may not be the one that counts
+}
+
+// execute is one attempt.
+func (s *stepBody) execute(ctx context.Context, _ *runner.Body) runner.BodyResult {
+	e := s.engine
+	var value any
+	var tx transaction
+	if s.transaction != nil {
+		tx = s.transaction()
+		ctx = context.WithValue(ctx, transactionKey{}, tx)
+		defer func() {
+			if err := tx.undo(ctx); err != nil {
+				e.log.Warn("rolling back a step's transaction", "step", s.name, "error", err)
+			}
+		}()
+	}
+	err := around(ctx, e, func(ctx context.Context) (err error) {
+		value, err = s.fn(ctx)
+		return err
+	})
+	if v, ok := steps.AttemptOf(ctx).Replaced(); ok {
+		value = v
+	}
+	if err != nil {
+		return e.stepFailed(err, s.worth)
+	}
+	data, err := e.codecs.encode(value)
+	if err != nil {
+		return runner.BodyResult{Failure: encodingFailure(err), Final: true}
+	}
+	if tx != nil {
+		result, err := tx.record(ctx, data)
+		if err != nil {
+			return e.stepFailed(err, s.worth)
+		}
+		return result
+	}
+	if e.codecs[0] == JSON && reflect.TypeOf(value) == s.result && plain.SurvivesJSON(value) {
+		s.last.Store(&made{value, data})
+	}
+	return runner.BodyResult{Value: data}
 }
 
 // made is a value that a body has made, and its encoding.

@@ -59,8 +59,8 @@ changes with the number of runs at a time and the size of values. --report FILE
 writes all of it as one page of HTML with drawings, which needs nothing else.
 
 The store must be a new one, or hold nothing but runs of former measurements;
---db memory: measures the engine alone. Of a store over several databases --raw measures
-the driver on the first one.`,
+The address "memory:", with its colon, measures the engine alone. Of a store over several
+databases --raw measures the driver on the first one.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if lc.output == "ids" {

@@ -76,6 +76,8 @@ var ErrStopped = &stored.Failure{Code: stored.CodeCancelled, Message: "the proce
 // Attempt is one attempt of a step: a [Task], and what the context of the body
 // carries. Nearly every step has one, so that it is one piece of memory.
 type Attempt struct {
+	Place
+
 	RunID    string
 	Workflow string
 	Headers  []byte // of the run; nil: none

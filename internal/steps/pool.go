@@ -7,7 +7,7 @@ import (
 	"github.com/stet-run/stet/internal/fifo"
 )
 
-// Task is something that a pool executes.
+// Task is something that a pool executes. It embeds a [Place].
 type Task interface {
 	// Execute does the work. The pool then calls next, unless it is nil: after the
 	// task has made room for another one, and on the same goroutine unless a task
@@ -17,7 +17,18 @@ type Task interface {
 	Cancel(cause error)
 	// String says to a person where the task stands.
 	String() string
+
+	held() *Place
 }
+
+// Place is the place that a task has in its pool. Its zero value is of a task that has none.
+type Place struct {
+	at        int  // in the pool's list, from 1
+	executing bool // the task
+	kept      bool // although it is not executed any more, or will not be
+}
+
+func (p *Place) held() *Place { return p }
 
 // Limited is a task of which only so many of its kind have a place at a time, whatever the
 // others of the kind say of themselves. limit is above 0; of kind "" are all that are not
@@ -47,11 +58,10 @@ type Pool struct {
 	max int
 
 	mu      sync.Mutex
-	running map[Task]struct{}
-	kept    map[Task]struct{} // have their place although they are not executed any more, or will not be
-	places  int               // that are taken
-	waiting []Task            // for a place
-	kinds   map[string]*kind  // of limited tasks
+	tasks   []Task           // that have a place
+	running int              // of these, are executed
+	waiting []Task           // for a place
+	kinds   map[string]*kind // of limited tasks
 	stopped bool
 	begun   int64            // tasks
 	ready   fifo.Queue[work] // waits for a goroutine; then one is called
@@ -63,7 +73,7 @@ type Pool struct {
 
 // NewPool returns a pool with so many places.
 func NewPool(limit int) *Pool {
-	return &Pool{max: limit, running: map[Task]struct{}{}, kept: map[Task]struct{}{}, drained: make(chan struct{})}
+	return &Pool{max: limit, drained: make(chan struct{})}
 }
 
 // work is what a goroutine of a pool does: it executes a task that has a place, or calls a
@@ -181,7 +191,7 @@ func (p *Pool) admit(t Task) bool {
 	switch {
 	case p.stopped, !p.enter(t):
 		return false
-	case p.places < p.max:
+	case len(p.tasks) < p.max:
 		p.begin(t)
 		return true
 	}
@@ -236,9 +246,10 @@ func (p *Pool) exit(t Task) {
 
 // begin gives a task a place. p.mu must be held.
 func (p *Pool) begin(t Task) {
-	p.places++
+	p.tasks = append(p.tasks, t)
+	*t.held() = Place{at: len(p.tasks), executing: true}
+	p.running++
 	p.begun++
-	p.running[t] = struct{}{}
 	if p.next != nil {
 		close(p.next)
 		p.next = nil
@@ -309,8 +320,9 @@ func (p *Pool) execute(t Task) (next func() Task) {
 func (p *Pool) done(t Task) (waiting Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.running, t)
-	if p.stopped && len(p.running) == 0 {
+	t.held().executing = false
+	p.running--
+	if p.stopped && p.running == 0 {
 		p.closeDrained()
 	}
 	return p.leave(t)
@@ -319,18 +331,22 @@ func (p *Pool) done(t Task) (waiting Task) {
 // leave gives up the place of a task that is neither executed nor kept. It returns the one
 // that has waited longest, admitted; nil: none. p.mu must be held.
 func (p *Pool) leave(t Task) (waiting Task) {
-	_, running := p.running[t]
-	_, kept := p.kept[t]
-	if running || kept {
+	place := t.held()
+	if place.executing || place.kept {
 		return nil
 	}
-	p.places--
+	last := len(p.tasks) - 1
+	p.tasks[place.at-1] = p.tasks[last]
+	p.tasks[last].held().at = place.at
+	p.tasks[last] = nil
+	p.tasks = p.tasks[:last]
+	place.at = 0
 	p.exit(t)
 	if len(p.waiting) == 0 || p.stopped {
 		return nil
 	}
 	waiting = p.first()
-	for len(p.waiting) > 0 && p.places < p.max { // that exit has let in beside it
+	for len(p.waiting) > 0 && len(p.tasks) < p.max { // that exit has let in beside it
 		p.dispatchLocked(work{task: p.first()})
 	}
 	return waiting
@@ -349,8 +365,8 @@ func (p *Pool) first() Task {
 func (p *Pool) Keep(t Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, running := p.running[t]; running {
-		p.kept[t] = struct{}{}
+	if place := t.held(); place.executing {
+		place.kept = true
 	}
 }
 
@@ -358,8 +374,8 @@ func (p *Pool) Keep(t Task) {
 func (p *Pool) Release(t Task) {
 	p.mu.Lock()
 	var waiting Task
-	if _, kept := p.kept[t]; kept {
-		delete(p.kept, t)
+	if place := t.held(); place.kept {
+		place.kept = false
 		waiting = p.leave(t)
 	}
 	p.mu.Unlock()
@@ -379,7 +395,7 @@ func (p *Pool) Stop() <-chan struct{} {
 		close(inbox)
 	}
 	p.idle = nil
-	if len(p.running) == 0 {
+	if p.running == 0 {
 		p.closeDrained()
 	}
 	return p.drained
@@ -413,16 +429,18 @@ func (p *Pool) Counts() (executing, waiting, kept int) {
 	for _, k := range p.kinds {
 		waiting += len(k.waiting)
 	}
-	return len(p.running), waiting, max(p.places-len(p.running), 0)
+	return p.running, waiting, len(p.tasks) - p.running
 }
 
 // Running returns the tasks that are being executed, in any order.
 func (p *Pool) Running() []Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	running := make([]Task, 0, len(p.running))
-	for t := range p.running {
-		running = append(running, t)
+	running := make([]Task, 0, p.running)
+	for _, t := range p.tasks {
+		if t.held().executing {
+			running = append(running, t)
+		}
 	}
 	return running
 }

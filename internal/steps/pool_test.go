@@ -16,6 +16,7 @@ import (
 
 // task is a task of the tests. It takes a second unless it is cancelled before.
 type task struct {
+	steps.Place
 	name      string
 	next      func() steps.Task
 	goexit    bool
