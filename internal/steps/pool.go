@@ -21,7 +21,8 @@ type Task interface {
 	held() *Place
 }
 
-// Place is the place that a task has in its pool. Its zero value is of a task that has none.
+// Place is what a pool notes of a task that has a place in it. Its zero value is of one that
+// has had none yet.
 type Place struct {
 	at        int  // in the pool's list, from 1
 	executing bool // the task
@@ -340,7 +341,6 @@ func (p *Pool) leave(t Task) (waiting Task) {
 	p.tasks[last].held().at = place.at
 	p.tasks[last] = nil
 	p.tasks = p.tasks[:last]
-	place.at = 0
 	p.exit(t)
 	if len(p.waiting) == 0 || p.stopped {
 		return nil
