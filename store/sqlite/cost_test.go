@@ -116,6 +116,7 @@ func TestStoreWorksInABubble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		looks := trace(t, s.write.c)
 		begun := time.Now()
 		var told sync.WaitGroup
 		told.Go(func() {
@@ -126,8 +127,11 @@ func TestStoreWorksInABubble(t *testing.T) {
 		time.Sleep(time.Minute) // of the bubble
 		apply(t, other, start("a"))
 		told.Wait()
-		if took := time.Since(begun); took > time.Minute+watchIdle {
-			t.Errorf("expected to be told within %v, got %v", watchIdle, took-time.Minute)
+		if took := time.Since(begun); took > time.Minute+watchNoticed {
+			t.Errorf("expected to be told within %v, got %v", watchNoticed, took-time.Minute)
+		}
+		if n := len(looks()); n > 100 {
+			t.Errorf("expected about a look each second of the bubble, got %d in a minute", n)
 		}
 		held := acquire(t, s, testNode)
 		if claims := claim(t, s, held.Lease); claims.Now < store.TimeOf(begun.Add(time.Minute)) {

@@ -16,9 +16,10 @@ type watcher struct {
 	foreign chan struct{} // capacity 1: another process has written
 	closed  chan struct{} // closed by Close
 
-	once   sync.Once         // makes log, at the first call of Changed
-	log    *fsnotify.Watcher // the system's notices of writes to the log; nil: there are none
-	missed atomic.Int32      // writes of others in succession that came without a notice
+	once    sync.Once         // makes log, at the first call of Changed
+	log     *fsnotify.Watcher // the system's notices of writes to the log; nil: there are none
+	virtual bool              // so is the time of the first call of Changed
+	missed  atomic.Int32      // writes of others in succession that came without a notice
 }
 
 // tell makes one call of Changed return, now or later.
@@ -47,7 +48,8 @@ const (
 	watchOwn   = 4 * time.Millisecond
 	watchGrows = 4
 	// watchNoticed is the longest pause between two looks where the system gives notice of
-	// writes: these looks find a commit whose notice is lost.
+	// writes: these looks find a commit whose notice is lost. So it is in virtual time, of which
+	// hours pass at once.
 	watchNoticed = time.Second
 	// mayMiss is the number of lost notices in succession after which none is expected any more.
 	mayMiss = 3
@@ -64,8 +66,8 @@ const (
 // every watchOwn.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	path := s.logPath()
-	s.watch.once.Do(func() { s.watch.log = notices(path) })
-	pace := pace{noticed: s.watch.log != nil && s.watch.missed.Load() < mayMiss}
+	s.watch.once.Do(func() { s.watch.log, s.watch.virtual = notices(path), timeIsVirtual() })
+	pace := pace{noticed: s.watch.log != nil && s.watch.missed.Load() < mayMiss, virtual: s.watch.virtual}
 	timer := time.NewTimer(watchBusy)
 	defer timer.Stop()
 	for {
@@ -112,6 +114,7 @@ func (s *Store) logPath() string {
 // pace is how often a call of Changed looks.
 type pace struct {
 	noticed bool          // the system gives notice of writes
+	virtual bool          // the time is
 	pause   time.Duration // before the next look
 	unseen  bool          // since the last notice no look has seen anything
 	writes  bool          // this process writes
@@ -134,7 +137,9 @@ func (p *pace) next(seen sight, noticed bool) time.Duration {
 	p.writes = seen.own && (first || wrote) || seen.blind && wrote
 	p.stale = !p.writes && (wrote || stale)
 	switch {
-	case !p.noticed && seen.idle:
+	case p.virtual && !seen.changed && !seen.own && !seen.blind:
+		p.pause = min(max(2*p.pause, watchBusy), watchNoticed)
+	case !p.noticed && seen.idle && !p.virtual:
 		p.pause = watchIdle
 	case !p.noticed:
 		p.pause = watchBusy

@@ -59,6 +59,18 @@ func TestPace(t *testing.T) {
 			t.Errorf("expected a pause of %v without notices, got %v", want, got)
 		}
 	}
+	p = pace{virtual: true}
+	for _, c := range []struct {
+		seen sight
+		want time.Duration
+	}{
+		{sight{}, 1}, {sight{idle: true}, 2}, {sight{idle: true}, 4}, {sight{own: true}, 1}, {sight{}, 2}, {sight{changed: true}, 1},
+		{sight{}, 2}, {sight{blind: true}, 1},
+	} {
+		if got := p.next(c.seen, false); got != c.want*time.Millisecond {
+			t.Fatalf("%+v: expected a pause of %d ms in virtual time, got %v", c.seen, c.want, got)
+		}
+	}
 }
 
 // A process that waits for changes of a quiet file reads it about once a second, and learns
