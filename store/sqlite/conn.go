@@ -26,18 +26,15 @@ type conn struct {
 	unsynced bool      // its commits do not wait for the disk
 	begun    time.Time // a read transaction
 	copying  *copying  // a backup under way; nil: none
+	log      *logFile  // of its commits; nil: not known yet, or of another kind
 }
 
 // lockWait is how long a connection waits for another process.
 const lockWait = 30 * time.Second
 
 func openConn(ctx context.Context, cfg *config, flags sqlite3.OpenFlag) (*conn, error) {
-	name := cfg.path
-	if cfg.vfs != "" {
-		name = "file:" + url.PathEscape(name) + "?vfs=" + url.QueryEscape(cfg.vfs)
-		flags |= sqlite3.OPEN_URI
-	}
-	c, err := sqlite3.OpenFlags(name, flags)
+	name := "file:" + url.PathEscape(cfg.path) + "?vfs=" + url.QueryEscape(gatheringOn(cfg.vfs))
+	c, err := sqlite3.OpenFlags(name, flags|sqlite3.OPEN_URI)
 	if err != nil {
 		return nil, err
 	}

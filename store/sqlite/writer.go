@@ -171,7 +171,7 @@ func (w *writer) begin(ctx context.Context, synced bool) error {
 
 // commit ends the transaction. After an error it may have happened all the same.
 func (w *writer) commit(act string) error {
-	_, err := w.c.exec("COMMIT")
+	err := w.c.commit()
 	if err == nil {
 		w.pager = w.c.pagerVersion()
 		w.cache.committed()
