@@ -135,7 +135,7 @@ func TestALogIsItsFile(t *testing.T) {
 			if rng.IntN(20) == 0 {
 				p = bytes.Repeat(p, mostGathered*2/3/len(p))
 			}
-			plain.WriteAt(p, off)
+			_, _ = plain.WriteAt(p, off) // is memory
 			if n, err := log.WriteAt(p, off); n != len(p) || err != nil {
 				t.Fatal(n, err)
 			}
@@ -143,9 +143,9 @@ func TestALogIsItsFile(t *testing.T) {
 		case n < 80:
 			want, got := make([]byte, 50), make([]byte, 50)
 			off := rng.Int64N(end + 1)
-			plain.ReadAt(want, off)
-			if log.ReadAt(got, off); !bytes.Equal(want, got) {
-				t.Fatalf("act %d: read %x, want %x", i, got, want)
+			n, end := plain.ReadAt(want, off)
+			if m, err := log.ReadAt(got, off); m != n || err != end || !bytes.Equal(want, got) {
+				t.Fatalf("act %d: read %x, %d, %v, want %x, %d, %v", i, got, m, err, want, n, end)
 			}
 		case n < 85:
 			want, _ := plain.Size()
@@ -154,7 +154,7 @@ func TestALogIsItsFile(t *testing.T) {
 			}
 		case n < 90:
 			size := rng.Int64N(2000)
-			plain.Truncate(size)
+			_ = plain.Truncate(size) // is memory
 			if err := log.Truncate(size); err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,9 @@ func TestALogForgetsAFailedCommit(t *testing.T) {
 	below := &memoryFile{}
 	log := &logFile{File: below}
 	log.gather()
-	log.WriteAt([]byte("a frame"), 0)
+	if _, err := log.WriteAt([]byte("a frame"), 0); err != nil {
+		t.Fatal(err)
+	}
 	log.settle()
 	if err := log.Sync(0); err != nil || len(below.data) > 0 {
 		t.Errorf("the file has %q, %v", below.data, err)
@@ -210,7 +212,11 @@ func (f *memoryFile) ReadAt(p []byte, off int64) (int, error) {
 	if off >= int64(len(f.data)) {
 		return 0, io.EOF
 	}
-	return copy(p, f.data[off:]), nil
+	n := copy(p, f.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
 func (f *memoryFile) Truncate(size int64) error {
