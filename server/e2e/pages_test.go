@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 //go:embed testdata/axe.min.js
@@ -102,7 +103,7 @@ var pages = []struct{ name, path, until string }{
 	{"schedule", "#/schedules/nightly", `.month td div`},
 	{"topics", "#/topics", `td`},
 	{"topic", "#/topics/jobs", `.cards li`},
-	{"letters", "#/letters", `.cards li`},
+	{"letters", "#/letters", `.cards li + li`},
 	{"nodes", "#/nodes", `td`},
 	{"audit", "#/audit", `td`},
 	{"no-run", "#/runs?query=workflow%3Dnobody", `.empty`},
@@ -115,6 +116,17 @@ func TestPages(t *testing.T) {
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
+	// The second dead letter, so that two values stand on a page.
+	must[*stet.Run[receipt]](t)(checkout.Start(t.Context(), s.engine,
+		order{ID: "order-4715", Tenant: "acme", SKUs: []string{"tea"}, Approval: true}, stet.ID("order-4715")))
+	s.until(t, "order-4715", store.Suspended)
+	if err := stet.Message[string]("refund").Send(t.Context(), s.engine, "order-4715", "3 EUR"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.engine.Runs().Cancel(t.Context(), "order-4715", stet.Act{By: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "order-4715", store.Cancelled)
 	for _, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
 			tb := open(t, b, s.url+p.path, p.until)

@@ -237,7 +237,7 @@ export function Value({ value, name, href }: { value: unknown; name: string; hre
         <Copy text={text} what={name} />
         {href && <a class="button quiet small" href={href} download><Icon name="download" />download</a>}
       </div>
-      <div class="json" tabIndex={0} role="region" aria-label={name}>
+      <div class="json" tabIndex={0} role="group" aria-label={name}>
         {large ? text.slice(0, shownBytes) : <Tree value={value} depth={0} />}
       </div>
       {large && <p class="dim small">The first {bytes(shownBytes)} are shown.</p>}
