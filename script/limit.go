@@ -65,7 +65,8 @@ func shutStretches() {
 // watch interrupts stretches that exceed a limit, one after the other. One that a stretch has let begin is of no use
 // any more.
 type watch struct {
-	interrupt func(why string, ended <-chan struct{})
+	ask       func() // at each look, for the place to name
+	interrupt func(why string)
 	timer     *time.Timer // nil: no stretch has begun
 	mu        sync.Mutex
 	over      bool          // the stretch
@@ -117,6 +118,7 @@ func (w *watch) look(began time.Time) {
 	var collecting sync.WaitGroup
 	defer collecting.Wait()
 	for {
+		w.ask()
 		select {
 		case <-w.ended:
 			return
@@ -124,7 +126,7 @@ func (w *watch) look(began time.Time) {
 		}
 		switch took := time.Since(began); {
 		case took > maxCode && processor()-spent > maxCode, took > maxStarved*maxCode:
-			w.interrupt("its code has executed for "+maxCode.String()+" without a wait", w.ended)
+			w.interrupt("its code has executed for " + maxCode.String() + " without a wait")
 			return
 		case objects() < before+maxGrowth:
 			continue
@@ -136,11 +138,11 @@ func (w *watch) look(began time.Time) {
 		switch {
 		case grown < maxGrowth:
 		case others == 0:
-			w.interrupt(fmt.Sprintf("its code has let the heap grow by %d MiB without a wait", grown>>20), w.ended)
+			w.interrupt(fmt.Sprintf("its code has let the heap grow by %d MiB without a wait", grown>>20))
 			return
 		case grown >= notAlone*maxGrowth:
 			w.interrupt(fmt.Sprintf("the heap has grown by %d MiB while its code and that of %d other runs executed",
-				grown>>20, others), w.ended)
+				grown>>20, others))
 			return
 		case !shut:
 			shut = true

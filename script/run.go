@@ -249,7 +249,7 @@ func (r *run) stretch(f func() error) error {
 	if r.watch == nil {
 		s := new(stopped)
 		r.stopped = s
-		r.watch = &watch{interrupt: func(why string, ended <-chan struct{}) { s.stop(r.vm, why, ended) }}
+		r.watch = &watch{ask: s.ask, interrupt: func(why string) { s.stop(r.vm, why) }}
 	}
 	r.watch.start()
 	defer func() {

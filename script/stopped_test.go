@@ -8,38 +8,60 @@ import (
 	"github.com/dop251/goja"
 )
 
-// TestPlaceBetweenCallbacks: code that is to be stopped notes where it waits for a promise. That is
-// its place if it is stopped between two callbacks, where no call is under way.
+// TestPlaceBetweenCallbacks: code under a watch notes where it waits for a promise. That is its
+// place if it is stopped between two callbacks, where no call is under way.
 func TestPlaceBetweenCallbacks(t *testing.T) {
 	r := &run{compiled: &compiled{name: "endless"}, vm: goja.New(), top: &scope{}, stopped: new(stopped)}
 	r.vm.SetAsyncContextTracker((*tracker)(r))
-	if err := r.vm.Set("stop", func() { r.stopped.stop(r.vm, "late", nil) }); err != nil {
-		t.Fatal(err)
+	for name, f := range map[string]func(){
+		"ask":  func() { r.stopped.ask() },
+		"stop": func() { r.stopped.stop(r.vm, "late") },
+	} {
+		if err := r.vm.Set(name, f); err != nil {
+			t.Fatal(err)
+		}
 	}
-	_, err := r.vm.RunScript("endless.js", "stop()\nconst p = () => Promise.resolve().then(p); p()")
-	var at *goja.InterruptedError
-	if !errors.As(err, &at) {
-		t.Fatalf("expected code that is stopped, found %v", err)
+	stoppedAt := func(code string) *goja.InterruptedError {
+		t.Helper()
+		_, err := r.vm.RunScript("endless.js", code)
+		var at *goja.InterruptedError
+		if !errors.As(err, &at) {
+			t.Fatalf("expected code that is stopped, found %v", err)
+		}
+		r.vm.ClearInterrupt()
+		return at
 	}
-	if text := r.stopped.where(at); !strings.Contains(text, "late") || !strings.Contains(text, "endless.js:1:") {
-		t.Errorf("stopped in a call: expected why, and the place endless.js:1, found %q", text)
+	at := stoppedAt("ask()\nPromise.resolve().then(() => {})\nstop(); for (;;) {}")
+	if text := r.stopped.where(at); !strings.Contains(text, "late") || !strings.Contains(text, "endless.js:3:") {
+		t.Errorf("stopped in a call: expected why, and its place endless.js:3, found %q", text)
 	}
 
-	r.vm.ClearInterrupt()
+	// Of one that no call has seen, which chance seldom brings about.
 	r.stopped = new(stopped)
-	err = r.vm.Set("stop", func() {
-		r.stopped.late.Store(true)
-		go r.stopped.stop(r.vm, "late", nil)
-	})
-	if err != nil {
-		t.Fatal(err)
+	stoppedAt("ask()\nconst p = () => Promise.resolve()\n.then(stop).then(p)\np()")
+	if text := r.stopped.where(&goja.InterruptedError{}); !strings.Contains(text, "endless.js:3:") {
+		t.Errorf("stopped between two callbacks: expected the place endless.js:3, found %q", text)
 	}
-	_, err = r.vm.RunScript("endless.js", "stop()\nconst q = () => Promise.resolve().then(q); q()")
-	if !errors.As(err, &at) {
-		t.Fatalf("expected code that is stopped, found %v", err)
+	stoppedAt("ask()\nPromise.resolve().then(stop).then(p)")
+	if text := r.stopped.where(&goja.InterruptedError{}); !strings.Contains(text, "endless.js:2:") {
+		t.Errorf("asked again: expected the last place endless.js:2, found %q", text)
 	}
-	between := &goja.InterruptedError{} // one that no call has seen: chance seldom brings it about
-	if text := r.stopped.where(between); !strings.Contains(text, "endless.js:2:") {
-		t.Errorf("stopped between two callbacks: expected the place endless.js:2, found %q", text)
+}
+
+// TestWatchAsks: the watch of a stretch asks for its place from its first look on, and again.
+func TestWatchAsks(t *testing.T) {
+	asked := make(chan struct{})
+	w := &watch{ask: func() { asked <- struct{}{} }, interrupt: func(string) {}}
+	w.start()
+	for range 3 {
+		<-asked
 	}
+	go func() {
+		for range asked {
+		}
+	}()
+	if w.end() {
+		t.Error("a watch that has looked may be used again")
+	}
+	close(asked)
 }
