@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // RedisCluster is a cluster of three masters.
@@ -143,7 +144,8 @@ func (c *RedisCluster) Reshard(t testing.TB, from, to *Redis, n int) error {
 	t.Helper()
 	c.Agree(t)
 	source, target := command(t, from, "cluster", "myid"), command(t, to, "cluster", "myid")
-	out, err := from.Command("--cluster", "reshard", from.Addr(), "--cluster-from", source, "--cluster-to", target,
+	const limit = 10 * time.Minute // each slot takes three servers a round trip to their disks, on a busy machine
+	out, err := from.commandWithin(limit, "--cluster", "reshard", from.Addr(), "--cluster-from", source, "--cluster-to", target,
 		"--cluster-slots", strconv.Itoa(n), "--cluster-yes", "--cluster-pipeline", "3")
 	if err != nil {
 		return err

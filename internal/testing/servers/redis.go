@@ -166,10 +166,12 @@ func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Ito
 // URL returns the address of the server as a URL.
 func (r *Redis) URL() string { return "redis://" + r.Addr() }
 
-// Command executes a command by redis-cli and returns its output.
-func (r *Redis) Command(args ...string) (string, error) {
+// Command executes a command by redis-cli, for a minute at most, and returns its output.
+func (r *Redis) Command(args ...string) (string, error) { return r.commandWithin(time.Minute, args...) }
+
+func (r *Redis) commandWithin(limit time.Duration, args ...string) (string, error) {
 	cli := filepath.Join(filepath.Dir(r.program), strings.Replace(filepath.Base(r.program), "-server", "-cli", 1))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, cli,
 		append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(r.port)}, args...)...).CombinedOutput()
