@@ -50,8 +50,8 @@ type Keeper struct {
 	Last    func() int64 // the last batch that the store has acknowledged
 
 	// WentBack is called when the store does not have the batch last, which it had
-	// acknowledged. It reports whether that is news.
-	WentBack func(last int64, err error) bool
+	// acknowledged. The term ends.
+	WentBack func(last int64, err error)
 
 	later later
 }

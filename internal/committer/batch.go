@@ -52,7 +52,8 @@ type batch struct {
 // newBatch makes a batch of the turns whose shard is still held, and of the commands; the
 // other turns are answered as fenced.
 func (c *Committer) newBatch(turns []Turn, commands []Command) *batch {
-	in := c.owner.Shards() // before the look at the turns: a shard that is lost and taken again is seen there
+	number, last := c.cfg.Batches.next() // first: if the store is held to nothing, the turns of before are lost, see Lost
+	in := c.owner.Shards()               // before the look at the turns: a shard that is lost and taken again is seen there
 	kept := turns
 	if slices.ContainsFunc(turns, func(t Turn) bool { return t.Shard.Lost() }) {
 		kept = nil
@@ -64,7 +65,6 @@ func (c *Committer) newBatch(turns []Turn, commands []Command) *batch {
 			}
 		}
 	}
-	number, last := c.cfg.Batches.next()
 	b := &batch{turns: kept, commands: commands, shards: in}
 	b.contents = store.Batch{
 		Node: c.cfg.Node, Boot: c.cfg.Boot, No: number, Last: last, Leases: in.Leases(),

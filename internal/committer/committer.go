@@ -57,7 +57,8 @@ type Owner interface {
 	Sent(in *ownership.Shards, turn *store.Turn, result *store.TurnResult, now store.Time)
 
 	// WentBack is called when the store does not have the batch last, which it had
-	// acknowledged. If that is news to the Numbers it ends the stay of all shards.
+	// acknowledged. It calls Lost of the Numbers, which has it end the stay of all shards if
+	// that is news. When it returns, no turn of before will be written.
 	WentBack(last int64, err error)
 
 	// StoreClosed is called when the store says that it was closed. The owner ends the

@@ -80,12 +80,12 @@ func (o *owner) Go(f func())               { o.work.Go(f) }
 func (o *owner) StoreClosed(error)         { o.closed() }
 
 func (o *owner) WentBack(last int64, err error) {
-	if !o.numbers.Lost(last) {
-		return
-	}
-	o.losses = append(o.losses, err)
-	for h := range o.set.Now().All() {
-		o.set.Lose(h)
+	if o.numbers.Lost(last, func() {
+		for h := range o.set.Now().All() {
+			o.set.Lose(h)
+		}
+	}) {
+		o.losses = append(o.losses, err)
 	}
 }
 

@@ -6,9 +6,10 @@ import "sync"
 // for concurrent use.
 type Numbers struct {
 	mu           sync.Mutex
-	given        int64 // the last one
-	acknowledged int64 // the last one whose result is known; 0: the store is not held to any
-	void         int64 // the last one before a loss
+	given        int64         // the last one
+	acknowledged int64         // the last one whose result is known; 0: the store is not held to any
+	void         int64         // the last one before a loss
+	dropping     chan struct{} // closed when Lost has called drop; nil: it does not
 }
 
 // next returns the number of the next batch, and the last one that was acknowledged.
@@ -36,17 +37,31 @@ func (n *Numbers) acknowledge(no int64) {
 }
 
 // Lost is called when the store does not have a batch that was acknowledged: from now on
-// it is held to none before the next. It reports false if that was known: the batch is of
-// before the last loss.
-func (n *Numbers) Lost(last int64) bool {
+// it is held to none before the next. Before that it calls drop, which ends the stay of all
+// shards: a turn of before, in a batch that names none, would be written where it does not
+// fit what is there. It reports false, without a call, if the loss was known: the batch is of
+// before the last one. Of several calls at once the others return when the first has.
+func (n *Numbers) Lost(last int64, drop func()) bool {
 	n.mu.Lock()
+	for n.dropping != nil {
+		dropped := n.dropping
+		n.mu.Unlock()
+		<-dropped
+		n.mu.Lock()
+	}
 	defer n.mu.Unlock()
 	if last <= n.void {
 		return false
 	}
-	n.acknowledged, n.void = 0, n.given
+	n.dropping = make(chan struct{})
+	n.mu.Unlock()
+	drop()
+	n.mu.Lock()
+	close(n.dropping)
+	n.acknowledged, n.void, n.dropping = 0, n.given, nil
 	return true
 }
 
-// Forget is called when the store has forgotten the boot, as it was asked to.
-func (n *Numbers) Forget() { n.Lost(n.Acknowledged()) }
+// Forget is called when the store has forgotten the boot, as it was asked to, and no shard is
+// held.
+func (n *Numbers) Forget() { n.Lost(n.Acknowledged(), func() {}) }

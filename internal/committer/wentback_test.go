@@ -74,8 +74,14 @@ func TestALossIsNewsOnce(t *testing.T) {
 		k.ok()
 		k.submit(2)
 		k.batch() // on its way while the loss is noticed
-		if n := &k.numbers; n.Acknowledged() != 1 || n.Lost(0) || !n.Lost(1) || n.Lost(1) || n.Acknowledged() != 0 {
-			t.Error("a loss is not news once")
+		n, drops := &k.numbers, 0
+		drop := func() {
+			if drops++; n.Acknowledged() != 1 {
+				t.Error("the store was held to no batch before the shards were dropped")
+			}
+		}
+		if n.Acknowledged() != 1 || n.Lost(0, drop) || !n.Lost(1, drop) || n.Lost(1, drop) || n.Acknowledged() != 0 || drops != 1 {
+			t.Errorf("a loss is not news once; %d drops", drops)
 		}
 		k.ok() // an answer of before
 		k.submit(3)
@@ -85,8 +91,42 @@ func TestALossIsNewsOnce(t *testing.T) {
 		k.ok()
 		k.wantAnswered(1, 2, 3)
 		var none committer.Numbers
-		if none.Lost(0) {
+		if none.Lost(0, nil) {
 			t.Error("there was nothing to lose")
 		}
+	})
+}
+
+// TestALossIsKnownWhenTheShardsAreDropped: while one goroutine drops the shards, another that notices the same loss waits
+// for it. If it went on, it would write turns of before in a batch that names none.
+func TestALossIsKnownWhenTheShardsAreDropped(t *testing.T) {
+	test(t, func(t *testing.T, k *counter) {
+		k.submit(1)
+		k.batch()
+		k.ok()
+		k.wantAnswered(1)
+		dropped := make(chan struct{})
+		go k.numbers.Lost(1, func() {
+			k.submit(2)
+			for range 2 { // written by who submits, then by the committer
+				if b := k.batch(); b.Last != 1 {
+					t.Errorf("before the shards are dropped a batch names %d as the last one; want 1", b.Last)
+				}
+				k.answers <- reply{err: fmt.Errorf("%w: as the test says", store.ErrWentBack)}
+			}
+			time.Sleep(time.Minute)
+			for h := range k.set.Now().All() {
+				k.set.Lose(h)
+			}
+			close(dropped)
+		})
+		time.Sleep(time.Second)
+		k.submit(3) // while batch 2 is answered
+		<-dropped
+		time.Sleep(time.Hour)
+		if len(k.losses) != 0 {
+			t.Errorf("the loss was reported again: %v", k.losses)
+		}
+		k.wantAnswered(1, "2 fenced", "3 fenced")
 	})
 }

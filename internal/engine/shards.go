@@ -42,11 +42,11 @@ func (x *executor) fenced(h *ownership.Shard) {
 	}
 }
 
-// wentBack is called when a lane does not have the last batch that it was held to. It
-// reports false if that was known.
-func (e *Engine) wentBack(lane int, last int64, err error) bool {
-	if !e.batches[lane].Lost(last) {
-		return false
+// wentBack is called when a lane does not have the last batch that it was held to. drop ends
+// the stay of its shards; nothing is dropped if the loss was known.
+func (e *Engine) wentBack(lane int, last int64, err error, drop func()) {
+	if !e.batches[lane].Lost(last, drop) {
+		return
 	}
 	e.entities.Clear()
 	e.cfg.Log.Error("the store has lost what it had acknowledged: all shards are dropped and taken again, "+
@@ -54,7 +54,6 @@ func (e *Engine) wentBack(lane int, last int64, err error) bool {
 	if report := e.cfg.OnLoss; report != nil {
 		report(err)
 	}
-	return true
 }
 
 // lane is what an executor does with one lane of the store. It implements committer.Owner.
@@ -69,12 +68,16 @@ func (l lane) Shards() *ownership.Shards { return l.dispatcher.held() }
 // WentBack implements committer.Owner, and is called by the member: it drops all shards of
 // the lane.
 func (l lane) WentBack(last int64, err error) {
-	if !l.e.wentBack(l.dispatcher.lane, last, err) {
-		return
-	}
-	for h := range l.dispatcher.held().All() {
+	l.e.wentBack(l.dispatcher.lane, last, err, l.drop)
+}
+
+// drop ends the stay of all shards of the lane, and that of an executor without other nodes.
+func (l lane) drop() {
+	held := slices.Collect(l.dispatcher.held().All())
+	for _, h := range held {
 		l.fenced(h)
 	}
+	l.executor.lose(held...)
 }
 
 // shardWork is what an executor does with shards, as a member of several nodes asks it to.

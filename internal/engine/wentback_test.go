@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,23 @@ func TestAStoreThatWentBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := memory.New(memory.Slots(slots))
 				var losses []error
-				e := newEngine(t, s, "n", with("w", hears(2)), func(cfg *engine.Config) {
-					cfg.OnLoss = func(err error) { losses = append(losses, err) }
+				var e *engine.Engine
+				var former []store.Lease
+				leases := func() []store.Lease {
+					d, err := s.Describe(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					return d.Leases
+				}
+				e = newEngine(t, s, "n", with("w", hears(2)), func(cfg *engine.Config) {
+					cfg.OnLoss = func(err error) {
+						losses = append(losses, err)
+						same := slices.EqualFunc(leases(), former, func(a, b store.Lease) bool { return a.Epoch == b.Epoch })
+						if e.Owner() && same { // it has not taken its shards again
+							t.Error("the store is held to nothing, and turns of before may still be written")
+						}
+					}
 					cfg.ParkFor = time.Hour
 				})
 				defer serve(t, e)()
@@ -28,6 +44,7 @@ func TestAStoreThatWentBack(t *testing.T) {
 				start(t, e, "w", "a")
 				synctest.Wait()
 				restore := s.Save()
+				former = leases()
 				send(t, e, "a", "lost")
 				synctest.Wait()
 				restore()
