@@ -52,8 +52,8 @@ type batch struct {
 // newBatch makes a batch of the turns whose shard is still held, and of the commands; the
 // other turns are answered as fenced.
 func (c *Committer) newBatch(turns []Turn, commands []Command) *batch {
-	number, last := c.cfg.Batches.next() // first: if the store is held to nothing, the turns of before are lost, see Lost
-	in := c.owner.Shards()               // before the look at the turns: a shard that is lost and taken again is seen there
+	number, last := c.cfg.Batches.next() // before the shards: if the store is held to nothing, those of before are lost
+	in := c.owner.Shards()               // before the turns: a shard that is lost and taken again is seen there
 	kept := turns
 	if slices.ContainsFunc(turns, func(t Turn) bool { return t.Shard.Lost() }) {
 		kept = nil

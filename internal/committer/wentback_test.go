@@ -80,7 +80,8 @@ func TestALossIsNewsOnce(t *testing.T) {
 				t.Error("the store was held to no batch before the shards were dropped")
 			}
 		}
-		if n.Acknowledged() != 1 || n.Lost(0, drop) || !n.Lost(1, drop) || n.Lost(1, drop) || n.Acknowledged() != 0 || drops != 1 {
+		if n.Acknowledged() != 1 || n.Lost(0, drop) || !n.Lost(1, drop) || n.Lost(1, drop) || n.Acknowledged() != 0 ||
+			drops != 1 {
 			t.Errorf("a loss is not news once; %d drops", drops)
 		}
 		k.ok() // an answer of before
@@ -97,8 +98,9 @@ func TestALossIsNewsOnce(t *testing.T) {
 	})
 }
 
-// TestALossIsKnownWhenTheShardsAreDropped: while one goroutine drops the shards, another that notices the same loss waits
-// for it. If it went on, it would write turns of before in a batch that names none.
+// TestALossIsKnownWhenTheShardsAreDropped: while one goroutine drops the shards, another that
+// notices the same loss waits for it. If it went on, it would write turns of before in a batch
+// that names none.
 func TestALossIsKnownWhenTheShardsAreDropped(t *testing.T) {
 	test(t, func(t *testing.T, k *counter) {
 		k.submit(1)

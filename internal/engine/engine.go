@@ -213,36 +213,27 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node, stay)
 	}
-	var term atomic.Pointer[executor]
 	keeper := &cluster.Keeper{
 		Store: e.cfg.Store, Node: node, Bodies: e.bodies,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Names: e.code.Names, Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
-		Last: func() int64 { return 0 },
-		WentBack: func(last int64, err error) {
-			drop := func() {}
-			if x := term.Load(); x != nil {
-				drop = lane{x, x.dispatchers[0]}.drop
-			}
-			e.wentBack(0, last, err, drop)
-		},
+		Last: func() int64 { return 0 }, WentBack: func(last int64, err error) { e.wentBack(0, last, err) },
 	}
 	if len(e.batches) == 1 { // otherwise each commit asks
 		keeper.Last = e.batches[0].Acknowledged
 	}
 	return keeper.Run(ctx, func(stop, held context.Context, c cluster.Term) error {
 		x := newExecutor(e, stop, held)
-		term.Store(x)
 		x.stay, x.recovery.Brief = stay, stay != nil
 		x.shards.Take(x.held, c.Leases)
 		x.recovery.First = &recovery.Found{Clean: c.Clean, Suspects: c.Suspects, Shards: e.shards()}
 		e.cfg.Observer.Leases(observe.LeaseTaken, e.shards())
 		defer func() {
+			ends := observe.LeaseReleased
 			if held.Err() != nil {
-				e.cfg.Observer.Leases(observe.LeaseLost, e.shards())
-			} else {
-				e.cfg.Observer.Leases(observe.LeaseReleased, e.shards())
+				ends = observe.LeaseLost
 			}
+			e.cfg.Observer.Leases(ends, e.shards())
 		}()
 		return x.serve()
 	})

@@ -108,8 +108,8 @@ func (x *executor) serve() error {
 	if closed := x.closed.Load(); closed != nil {
 		err = errors.Join(*closed, err)
 	}
-	x.e.executor.CompareAndSwap(x, nil)
 	x.cancel()
+	x.e.executor.CompareAndSwap(x, nil)
 	stopWriting()
 	writer.Wait()
 	sweeper.Wait()

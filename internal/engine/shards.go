@@ -34,7 +34,6 @@ func (x *executor) fenced(h *ownership.Shard) {
 	}
 	if x.member == nil {
 		x.cancel()
-		return
 	}
 	if !h.Lost() {
 		x.lose(h)
@@ -42,10 +41,16 @@ func (x *executor) fenced(h *ownership.Shard) {
 	}
 }
 
-// wentBack is called when a lane does not have the last batch that it was held to. drop ends
-// the stay of its shards; nothing is dropped if the loss was known.
-func (e *Engine) wentBack(lane int, last int64, err error, drop func()) {
-	if !e.batches[lane].Lost(last, drop) {
+// wentBack is called when a lane does not have the last batch that it was held to. Unless that
+// was known it drops all shards of the lane.
+func (e *Engine) wentBack(lane int, last int64, err error) {
+	if !e.batches[lane].Lost(last, func() {
+		if x := e.executor.Load(); x != nil {
+			for h := range x.dispatchers[lane].held().All() {
+				x.fenced(h)
+			}
+		}
+	}) {
 		return
 	}
 	e.entities.Clear()
@@ -65,20 +70,8 @@ type lane struct {
 // Shards implements committer.Owner.
 func (l lane) Shards() *ownership.Shards { return l.dispatcher.held() }
 
-// WentBack implements committer.Owner, and is called by the member: it drops all shards of
-// the lane.
-func (l lane) WentBack(last int64, err error) {
-	l.e.wentBack(l.dispatcher.lane, last, err, l.drop)
-}
-
-// drop ends the stay of all shards of the lane, and that of an executor without other nodes.
-func (l lane) drop() {
-	held := slices.Collect(l.dispatcher.held().All())
-	for _, h := range held {
-		l.fenced(h)
-	}
-	l.executor.lose(held...)
-}
+// WentBack implements committer.Owner, and is called by the member.
+func (l lane) WentBack(last int64, err error) { l.e.wentBack(l.dispatcher.lane, last, err) }
 
 // shardWork is what an executor does with shards, as a member of several nodes asks it to.
 type shardWork struct{ x *executor }
