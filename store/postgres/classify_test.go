@@ -151,7 +151,7 @@ func TestBigBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			if got, err := run.Wait(ctx); err != nil || got != 1<<20 {
 				t.Errorf("run %d: %d, %v", i, got, err)

@@ -145,8 +145,8 @@ func (c *RedisCluster) Reshard(t testing.TB, from, to *Redis, n int) error {
 	c.Agree(t)
 	source, target := command(t, from, "cluster", "myid"), command(t, to, "cluster", "myid")
 	const limit = 10 * time.Minute // each slot takes three servers a round trip to their disks, on a busy machine
-	out, err := from.commandWithin(limit, "--cluster", "reshard", from.Addr(), "--cluster-from", source, "--cluster-to", target,
-		"--cluster-slots", strconv.Itoa(n), "--cluster-yes", "--cluster-pipeline", "3")
+	out, err := from.commandWithin(limit, "--cluster", "reshard", from.Addr(), "--cluster-from", source,
+		"--cluster-to", target, "--cluster-slots", strconv.Itoa(n), "--cluster-yes", "--cluster-pipeline", "3")
 	if err != nil {
 		return err
 	}
