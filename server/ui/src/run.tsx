@@ -329,9 +329,10 @@ function Waits({ run, entries, onOpen, onSend, onAssign }: {
   const bodies = run.status !== "running" ? [] : [...entries.values()].filter((e) => e.executing).sort((a, b) => a.executing!.localeCompare(b.executing!));
   if (!list.length && !run.queue?.waits && !run.lacks && !bodies.length) return null;
   if (bodies.length) second.value;
+  const state = bodies.length ? "running" : "suspended";
   return (
-    <section class="waits" aria-label="What it waits for">
-      <Icon name={bodies.length ? "running" : "suspended"} />
+    <section class={"waits is-" + state} aria-label={bodies.length ? "What it executes" : "What it waits for"}>
+      <Icon name={state} />
       <ul>
         {bodies.slice(0, 5).map((e) => (
           <li key={e.location}>Executes <button class="button small id" onClick={() => onOpen(e.location)}>{e.location}</button> since <When time={e.executing} />, for <b>{took(e.executing!)}</b>
