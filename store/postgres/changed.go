@@ -30,6 +30,7 @@ type hints struct {
 	pool    *pgxpool.Pool // for sending
 	log     *slog.Logger
 
+	stir  func()            // another process may have come, or gone
 	heard *storekit.Changes // of other processes
 	told  *storekit.Changes // to be sent to them
 	acts  atomic.Int64      // turns and commands since the last hint
@@ -49,11 +50,11 @@ const (
 	fewActs = 4
 )
 
-func (h *hints) init() {
+func (h *hints) init(stir func()) {
 	id := make([]byte, 8)
 	rand.Read(id)
 	h.self = hex.EncodeToString(id)
-	h.heard, h.told = storekit.NewChanges(), storekit.NewChanges()
+	h.stir, h.heard, h.told = stir, storekit.NewChanges(), storekit.NewChanges()
 	h.ctx, h.stop = context.WithCancel(context.Background())
 }
 
@@ -152,7 +153,7 @@ func (h *hints) receive() {
 			return
 		}
 		h.log.Warn("listening for changes; trying again", "error", err)
-		h.heard.Add(store.Anything())
+		h.hears(store.Anything())
 		if time.Since(begun) > time.Minute {
 			wait = 10 * time.Millisecond
 		}
@@ -160,6 +161,14 @@ func (h *hints) receive() {
 		case <-time.After(wait):
 		case <-h.ctx.Done():
 		}
+	}
+}
+
+// hears notes a hint of another process.
+func (h *hints) hears(what store.Change) {
+	h.heard.Add(what)
+	if what.Nodes {
+		h.stir()
 	}
 }
 
@@ -176,14 +185,14 @@ func (h *hints) receiveOn(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{h.schema}.Sanitize()); err != nil {
 		return err
 	}
-	h.heard.Add(store.Anything())
+	h.hears(store.Anything())
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
 		if !strings.HasPrefix(n.Payload, h.self) {
-			h.heard.Add(storekit.DecodeChange(n.Payload[min(len(h.self), len(n.Payload)):]))
+			h.hears(storekit.DecodeChange(n.Payload[min(len(h.self), len(n.Payload)):]))
 		}
 	}
 }

@@ -80,3 +80,7 @@ func MoveSteps(step func(statement string) error) Option { return func(c *config
 
 // SlotOfID returns the slot of a run's ID in a store over several databases.
 func SlotOfID(w *Wide, id string) int { return w.place.slotOf(id) }
+
+// RestAlone sets how long the witness of a process that has found no other rests. It is for a
+// store that has no node yet.
+func RestAlone(s *Store, d time.Duration) { s.witnesses.Alone = d }

@@ -328,30 +328,38 @@ func (s *Store) Renew(ctx context.Context, leases []store.Lease,
 	floor, test := s.times()
 	var at store.Time
 	err := s.single(ctx, "renew leases", func(t *tx) error {
-		// One statement: the rows are locked in their order, then changed.
+		// One statement: the rows are locked in their order, then changed. Of leases that are
+		// still held only the places are sent: hundreds of rows would come in many packets.
 		return t.each(`WITH t AS MATERIALIZED (SELECT `+nowExpr+` AS now),
 			held AS MATERIALIZED (SELECT l.grp, l.slot, l.epoch, l.node, l.boot, l.until_at FROM stet.leases l
 				WHERE (l.grp, l.slot) IN (SELECT * FROM unnest($3::text[], $4::bigint[])) AND l.node<>''
 					ORDER BY l.grp, l.slot FOR NO KEY UPDATE),
-			asked AS (SELECT q.place, h.*, q.epoch=h.epoch AS own
+			asked AS (SELECT q.place::integer, h.*, q.epoch=h.epoch AS own
 				FROM unnest($3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q(grp, slot, epoch, place)
 				JOIN held h ON h.grp=q.grp AND h.slot=q.slot),
 			u AS (UPDATE stet.leases l SET until_at=t.now+$6::bigint FROM t
 				WHERE (l.grp, l.slot) IN (SELECT a.grp, a.slot FROM asked a WHERE a.own))
-			SELECT a.place, a.grp, a.slot, a.epoch, a.node, a.boot, 
-				CASE WHEN a.own THEN t.now+$6::bigint ELSE a.until_at END, a.own, t.now FROM asked a, t
-			UNION ALL SELECT 0, '', 0, 0, '', '', 0, false, t.now FROM t`,
+			SELECT array_agg(a.place), 0::bigint, a.node, a.boot, t.now+$6::bigint, true, t.now
+				FROM asked a, t WHERE a.own GROUP BY a.node, a.boot, t.now
+			UNION ALL SELECT ARRAY[a.place], a.epoch, a.node, a.boot, a.until_at, false, t.now FROM asked a, t WHERE NOT a.own
+			UNION ALL SELECT '{}', 0, '', '', 0, false, t.now FROM t`,
 			[]any{floor, test, grps, slots, epochs, int64(ttl)}, func(scan func(...any) error) error {
-				var place int
+				var places []int32
 				var a store.Acquired
 				l := &a.Lease
-				err := scan(&place, &l.Shard.Group, &l.Shard.Slot, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until),
-					&a.Held, (*int64)(&at))
-				if err != nil || place == 0 {
+				err := scan(&places, &l.Epoch, &l.Node, &l.Boot, (*int64)(&l.Until), &a.Held, (*int64)(&at))
+				if err != nil {
 					return err
 				}
 				a.Clean = a.Held
-				renewed[place-1] = a
+				for _, place := range places {
+					asked := leases[place-1]
+					l.Shard = asked.Shard
+					if a.Held {
+						l.Epoch = asked.Epoch
+					}
+					renewed[place-1] = a
+				}
 				return nil
 			})
 	})

@@ -186,7 +186,7 @@ func prepare(dsn string, opts []Option) (*Store, *pgxpool.Config, error) {
 	s.claims.Store(&known{})
 	s.servers.sql, s.servers.log = s.sql, s.log
 	s.committed.others, s.looked.others = &s.beats, &s.beats
-	s.hint.init()
+	s.hint.init(s.witnesses.Stir)
 	pc, err := s.poolConfig(dsn)
 	return s, pc, err
 }
@@ -262,8 +262,8 @@ func prepareDial(cc *pgx.ConnConfig, log *slog.Logger) {
 const readCommitted = "read committed"
 
 // pingAfter is how long a connection rests until it is tried before it is used. It is
-// longer than the pause between two polls of an idle engine.
-const pingAfter = 3 * time.Second
+// longer than the pauses between two polls of an idle engine, and two renewals of its leases.
+const pingAfter = 5 * time.Second
 
 // connectLimit bounds the making of a connection.
 const connectLimit = 5 * time.Second

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/storekit"
@@ -21,14 +22,16 @@ const witnessKey = `hashtextextended('stet witness '||$1::text||' '||n.node||' '
 
 // lookText notes the witness of the boot $2, $3, if $4 says that it is there, and returns those
 // boots that have none any more, though they had one since the server began: also without leases,
-// because nothing is to be kept for them.
+// because nothing is to be kept for them. A row without a name says that another one is there.
 const lookText = `WITH noted AS (UPDATE stet.nodes n SET witness=pg_postmaster_start_time()
-	WHERE node=$2 AND boot=$3 AND $4::boolean AND witness IS DISTINCT FROM pg_postmaster_start_time())
-	SELECT n.node, n.boot FROM stet.nodes n
-	WHERE n.witness=pg_postmaster_start_time() AND NOT EXISTS (SELECT FROM pg_locks k
+	WHERE node=$2 AND boot=$3 AND $4::boolean AND witness IS DISTINCT FROM pg_postmaster_start_time()),
+	held AS MATERIALIZED (SELECT (k.classid::bigint<<32)+k.objid::bigint AS key FROM pg_locks k
 		WHERE k.locktype='advisory' AND k.objsubid=1 AND k.granted
-			AND k.database=(SELECT oid FROM pg_database WHERE datname=current_database())
-			AND (k.classid::bigint<<32)+k.objid::bigint=` + witnessKey + `)`
+			AND k.database=(SELECT oid FROM pg_database WHERE datname=current_database())),
+	all_boots AS MATERIALIZED (SELECT n.node, n.boot, ` + witnessKey + ` IN (SELECT key FROM held) AS there
+		FROM stet.nodes n WHERE n.witness=pg_postmaster_start_time())
+	SELECT node, boot FROM all_boots WHERE NOT there
+	UNION ALL (SELECT '', '' FROM all_boots WHERE there AND (node, boot)<>($2, $3) LIMIT 1)`
 
 // witness is that of a boot.
 type witness struct {
@@ -44,9 +47,9 @@ func (w witness) keep() {
 }
 
 // live keeps the session until ctx ends.
-func (w witness) live(ctx context.Context) {
+func (w witness) live(ctx context.Context, stirred <-chan struct{}) {
 	for ctx.Err() == nil {
-		noted, err := w.session(ctx)
+		noted, err := w.session(ctx, stirred)
 		w.s.witnesses.Blind()
 		if ctx.Err() != nil {
 			return
@@ -79,7 +82,7 @@ func (w witness) withdraw(ctx context.Context) {
 }
 
 // session is the life of one session. It reports whether it has held the lock.
-func (w witness) session(ctx context.Context) (noted bool, err error) {
+func (w witness) session(ctx context.Context, stirred <-chan struct{}) (noted bool, err error) {
 	conn, err := w.s.cfg.connect(ctx, w.s.hint.config)
 	if err != nil {
 		return false, err
@@ -92,23 +95,49 @@ func (w witness) session(ctx context.Context) (noted bool, err error) {
 	if err := prepareWitness(ctx, conn); err != nil {
 		return false, err
 	}
-	for {
+	for told := false; ; {
 		next, err := w.look(ctx, conn, &noted)
 		if err != nil {
 			return noted, err
 		}
-		// Reading, it learns at once that the connection has ended.
-		rest, cancel := context.WithTimeout(ctx, next)
-		_, err = conn.WaitForNotification(rest)
-		over := rest.Err() != nil
-		cancel()
-		if err != nil && !over {
+		if noted && !told {
+			told = true
+			w.s.hint.notify(store.Change{Nodes: true}, 1) // who was alone is not any more
+		}
+		if err := rest(ctx, conn, next, stirred); err != nil {
 			return noted, err
 		}
-		if ctx.Err() != nil {
-			return noted, ctx.Err()
-		}
 	}
+}
+
+// rest waits until it is time to look again, for longer than WitnessLook at most until it is
+// stirred. Reading, it learns at once that the connection has ended. A deadline of the
+// connection wakes one goroutine, where one of ctx wakes three.
+func rest(ctx context.Context, conn *pgx.Conn, d time.Duration, stirred <-chan struct{}) error {
+	if err := conn.PgConn().Conn().SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	until := ctx
+	if d > storekit.WitnessLook {
+		var stop context.CancelFunc
+		until, stop = context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			select {
+			case <-stirred:
+				stop()
+			case <-until.Done():
+			}
+		}()
+	}
+	_, err := conn.WaitForNotification(until)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && until.Err() == nil && !pgconn.Timeout(err):
+		return err
+	}
+	return conn.PgConn().Conn().SetReadDeadline(time.Time{})
 }
 
 // prepareWitness makes the server notice after some 10 s that a machine is gone without a word.
@@ -147,7 +176,9 @@ func (w witness) look(ctx context.Context, conn *pgx.Conn, noted *bool) (next ti
 	}); err != nil {
 		return 0, err
 	}
-	next, died := s.witnesses.Look(gone)
+	_, others := gone[storekit.Boot{}]
+	delete(gone, storekit.Boot{})
+	next, died := s.witnesses.Look(gone, others)
 	if died {
 		s.hint.heard.Add(store.Change{Nodes: true}) // leases have ended
 	}

@@ -119,6 +119,39 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 	})
 }
 
+// A process that is alone seldom looks for others: here never by itself. It hears of one that comes, and then learns
+// that it has died.
+func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	a, b := open(t, server.DSN()), open(t, server.DSN())
+	postgres.RestAlone(a, time.Hour)
+	listen(t, a) // as an engine does
+	alone := takeAll(t, a, "a")
+	pid := witnessOf(t, server, "a")
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }() // nothing was written
+	soon(t, "rest of two seconds", func() (rests bool) {
+		if err := conn.QueryRow(t.Context(), "SELECT now()-query_start>'2s' FROM pg_stat_activity WHERE pid=$1", pid).
+			Scan(&rests); err != nil {
+			t.Fatal(err)
+		}
+		return rests
+	})
+	heir(t, b, "b")
+	witnessOf(t, server, "b")
+	alone.looks(t, server, 2, func() {})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "news that b has died", func() bool {
+		return slices.ContainsFunc(describe(t, a).Nodes, func(n store.Node) bool { return n.ID == "b" && n.Gone })
+	})
+}
+
 // A witness that is cut comes back, and nobody takes the shards of its node meanwhile.
 func TestAWitnessThatIsCutComesBack(t *testing.T) {
 	t.Parallel()

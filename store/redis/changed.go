@@ -45,6 +45,16 @@ func (h *hints) close() {
 	h.done.Wait()
 }
 
+// heard notes a hint of another process.
+func (s *Store) heard(what store.Change) {
+	s.hints.in.Add(what)
+	if what.Nodes {
+		for _, l := range s.lanes {
+			l.witnesses.Stir()
+		}
+	}
+}
+
 // Changed implements store.Store.
 func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 	if err := ctx.Err(); err != nil {
@@ -91,11 +101,11 @@ func (s *Store) listen(ctx context.Context) error {
 					late.Stop()
 				}
 				hint(subscribed)
-				s.hints.in.Add(store.Anything()) // hints may have been missed
+				s.heard(store.Anything()) // hints may have been missed
 			})
 			err := s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
 				if !strings.HasPrefix(m.Message, s.hints.own) {
-					s.hints.in.Add(storekit.DecodeChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
+					s.heard(storekit.DecodeChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
 				}
 			})
 			giveUp()

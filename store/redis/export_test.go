@@ -1,5 +1,7 @@
 package redis
 
+import "time"
+
 // SameNumbers makes handles know the numbers that each other has seen, as if all that
 // they do came from one process: the numbers are then in the order of the acts.
 func SameNumbers() Option {
@@ -40,4 +42,12 @@ func Scripts() map[string]string {
 		all[sc.name] = sc.text().body
 	}
 	return all
+}
+
+// RestAlone sets how long the witness of a process that has found no other rests. It is for a
+// store that has no node yet.
+func RestAlone(s *Store, d time.Duration) {
+	for _, l := range s.lanes {
+		l.witnesses.Alone = d
+	}
 }

@@ -38,9 +38,9 @@ func (w witness) keep() {
 }
 
 // live keeps the connection until ctx ends.
-func (w witness) live(ctx context.Context) {
+func (w witness) live(ctx context.Context, stirred <-chan struct{}) {
 	for ctx.Err() == nil {
-		noted, err := w.session(ctx)
+		noted, err := w.session(ctx, stirred)
 		w.s.witnesses.Blind()
 		if ctx.Err() != nil {
 			return
@@ -81,7 +81,7 @@ func (a asked) askAll(cmds ...rueidis.Completed) []rueidis.RedisResult {
 }
 
 // session is the life of one connection. It reports whether it was noted.
-func (w witness) session(ctx context.Context) (noted bool, err error) {
+func (w witness) session(ctx context.Context, stirred <-chan struct{}) (noted bool, err error) {
 	c, release := w.s.client.Dedicate()
 	defer release()
 	defer c.Close() // the connection must not serve others: it is a sign of life
@@ -107,40 +107,46 @@ func (w witness) session(ctx context.Context) (noted bool, err error) {
 	if err := conn.ask(c.B().Hset().Key(w.key()).FieldValue().FieldValue(w.name(), sign).Build()).Error(); err != nil {
 		return false, err
 	}
+	w.s.hints.tell(store.Change{Nodes: true}) // who was alone is not any more
 	for {
-		gone, err := w.look(conn, life)
+		gone, others, err := w.look(conn, life)
 		if err != nil {
 			return true, err
 		}
-		next, died := w.s.witnesses.Look(gone)
+		next, died := w.s.witnesses.Look(gone, others)
 		if died {
 			w.s.hints.in.Add(store.Change{Nodes: true}) // leases have ended
+		}
+		stir := stirred
+		if next <= storekit.WitnessLook {
+			stir = nil
 		}
 		select {
 		case err := <-cut:
 			return true, err
 		case <-ctx.Done():
 			return true, ctx.Err()
+		case <-stir:
 		case <-time.After(next):
 		}
 	}
 }
 
 // look returns the boots whose connections to this life of the server are gone, with their
-// numbers.
-func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, err error) {
+// numbers, and whether there are others.
+func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, others bool, err error) {
 	c := conn.c
 	answers := conn.askAll(c.B().Role().Build(), c.B().Hgetall().Key(w.key()).Build())
 	role, err := answers[0].ToArray()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if name, err := role[0].ToString(); err != nil || name != "master" {
-		return nil, fmt.Errorf("%w: expected a master, found %q", store.ErrUnavailable, name)
+		return nil, false, fmt.Errorf("%w: expected a master, found %q", store.ErrUnavailable, name)
 	}
 	signs, err := answers[1].AsStrMap()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	gone = map[storekit.Boot]int64{}
 	var numbers []int64
@@ -153,11 +159,11 @@ func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, er
 		}
 	}
 	if len(numbers) == 0 {
-		return gone, nil
+		return gone, false, nil
 	}
 	list, err := conn.ask(c.B().ClientList().Id().ClientId(numbers...).Build()).ToString()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for line := range strings.Lines(strings.TrimPrefix(list, "txt:")) { // of a verbatim string
 		if strings.TrimSpace(line) == "" {
@@ -166,11 +172,11 @@ func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, er
 		text, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
 		there, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%w: CLIENT LIST: expected id=N, found %.40q", store.ErrUnavailable, line)
+			return nil, false, fmt.Errorf("%w: CLIENT LIST: expected id=N, found %.40q", store.ErrUnavailable, line)
 		}
 		maps.DeleteFunc(gone, func(_ storekit.Boot, number int64) bool { return number == there })
 	}
-	return gone, nil
+	return gone, len(gone) < len(numbers), nil
 }
 
 // field returns a field of the answer to INFO, or "".

@@ -3,6 +3,8 @@ package redis_test
 import (
 	"cmp"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +115,53 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 			t.Errorf("node %s is gone: %t", n.ID, n.Gone)
 		}
 	}
+}
+
+// A process that is alone seldom looks for others: here never by itself. It hears of one that comes, and then learns
+// that it has died.
+func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(1))
+	redis.RestAlone(s, time.Hour)
+	a := &peer{s: s, node: store.Node{ID: "a", Boot: "a-1", Workflows: []string{"w"}}}
+	if _, err := s.Register(t.Context(), a.node); err != nil {
+		t.Fatal(err)
+	}
+	number := witnessOf(t, server, "a")
+	rest := func() int { // in seconds, since its last command
+		list, err := server.Command("client", "list", "id", number)
+		_, text, _ := strings.Cut(list, " idle=")
+		text, _, _ = strings.Cut(text, " ")
+		seconds, atoiErr := strconv.Atoi(text)
+		if err != nil || atoiErr != nil {
+			t.Fatal(err, atoiErr, list)
+		}
+		return seconds
+	}
+	until := func(is func() bool) {
+		t.Helper()
+		patiently(t, func() error {
+			if !is() {
+				return store.ErrUnavailable
+			}
+			return nil
+		})
+	}
+	until(func() bool { return rest() >= 2 })
+	b := newPeer(t, server.URL(), "b")
+	witnessOf(t, server, "b")
+	for range 2 { // it looks often now
+		until(func() bool { return rest() >= 1 })
+		until(func() bool { return rest() == 0 })
+	}
+	if err := b.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(func() bool {
+		d, err := s.Describe(t.Context())
+		return err == nil && slices.ContainsFunc(d.Nodes, func(n store.Node) bool { return n.ID == "b" && n.Gone })
+	})
 }
 
 // A witness that is cut comes back, and nobody takes the shards of its node meanwhile.

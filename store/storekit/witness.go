@@ -1,6 +1,7 @@
 package storekit
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -24,6 +25,11 @@ import (
 const (
 	// WitnessLook is the interval at which a process looks for others that have died.
 	WitnessLook = 800 * time.Millisecond
+	// WitnessAlone is the interval of a process that has found no other. Who has made its witness
+	// says so, and then it looks at once, see Stir.
+	WitnessAlone = 5 * time.Second
+	// WitnessFresh is how long a boot that is gone keeps others looking: it may come back.
+	WitnessFresh = time.Minute
 	// WitnessGrace is how long a witness may be gone.
 	WitnessGrace = 300 * time.Millisecond
 	// WitnessRetry is how long a witness that cannot be made rests.
@@ -38,11 +44,20 @@ type Boot struct{ Node, Boot string }
 // Witnesses are the witnesses of this process's boots, and what it knows of others'. The zero
 // Witnesses is ready for use; its methods are safe for concurrent use.
 type Witnesses struct {
+	// Alone is the interval of a process that has found no other. Zero: WitnessAlone.
+	Alone time.Duration
+
 	mu     sync.Mutex
 	closed bool
-	own    map[Boot]context.CancelFunc
+	own    map[Boot]kept
 	gone   map[Boot]absence
 	done   sync.WaitGroup
+}
+
+// kept is a boot's witness.
+type kept struct {
+	end     context.CancelFunc
+	stirred chan struct{}
 }
 
 // absence is that of a witness.
@@ -52,27 +67,29 @@ type absence struct {
 	dead   bool // two looks at an interval of WitnessGrace have found it
 }
 
-// Keep has a boot's witness executed until End or Close, unless it is.
-func (w *Witnesses) Keep(b Boot, witness func(context.Context)) {
+// Keep has a boot's witness executed until End or Close, unless it is. The witness looks at once
+// when it receives from stirred.
+func (w *Witnesses) Keep(b Boot, witness func(ctx context.Context, stirred <-chan struct{})) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.own[b] != nil {
+	if _, ok := w.own[b]; ok || w.closed {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if w.own == nil {
-		w.own = map[Boot]context.CancelFunc{}
+		w.own = map[Boot]kept{}
 	}
-	w.own[b] = cancel
-	w.done.Go(func() { witness(ctx) })
+	k := kept{cancel, make(chan struct{}, 1)}
+	w.own[b] = k
+	w.done.Go(func() { witness(ctx, k.stirred) })
 }
 
 // End ends the witness of a boot that has given everything back.
 func (w *Witnesses) End(b Boot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if cancel := w.own[b]; cancel != nil {
-		cancel()
+	if k, ok := w.own[b]; ok {
+		k.end()
 		delete(w.own, b)
 	}
 }
@@ -81,21 +98,36 @@ func (w *Witnesses) End(b Boot) {
 func (w *Witnesses) Close() {
 	w.mu.Lock()
 	w.closed = true
-	for _, cancel := range w.own {
-		cancel()
+	for _, k := range w.own {
+		k.end()
 	}
 	w.mu.Unlock()
 	w.done.Wait()
 }
 
+// Stir has the witnesses look at once, because a node may have come.
+func (w *Witnesses) Stir() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.own {
+		select {
+		case k.stirred <- struct{}{}:
+		default: // it is to look already
+		}
+	}
+}
+
 // Look notes which witnesses a look has not found, with the number of each connection if the
-// server has said it. It returns when to look again, and whether a boot has died since the last
-// look.
-func (w *Witnesses) Look(gone map[Boot]int64) (next time.Duration, died bool) {
+// server has said it, and whether it has found others than its own. It returns when to look
+// again, and whether a boot has died since the last look.
+func (w *Witnesses) Look(gone map[Boot]int64, others bool) (next time.Duration, died bool) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next = WitnessLook
+	next = cmp.Or(w.Alone, WitnessAlone)
+	if others {
+		next = WitnessLook
+	}
 	former := w.gone
 	w.gone = map[Boot]absence{}
 	for b, number := range gone {
@@ -106,8 +138,11 @@ func (w *Witnesses) Look(gone map[Boot]int64) (next time.Duration, died bool) {
 		if dead := now.Sub(a.since) >= WitnessGrace; dead && !a.dead {
 			a.dead, died = true, true
 		}
-		if !a.dead {
-			next = WitnessGrace
+		switch {
+		case !a.dead:
+			next = min(next, WitnessGrace)
+		case now.Sub(a.since) < WitnessFresh:
+			next = min(next, WitnessLook)
 		}
 		w.gone[b] = a
 	}
