@@ -4,7 +4,7 @@
 MODULES := $(shell go list -m -f '{{.Dir}}/...')
 GOTEST  := go test -shuffle=on
 # How long the tests of a package may take.
-LONGEST := 30m
+LONGEST := 45m
 # Tests of the servers mostly wait: they come first, and beside those that compute, so that
 # there is one package more at a time than processors.
 SLOWEST_FIRST := $(shell go list -m -f '{{.Dir}}/...' | sort -r)
@@ -44,7 +44,7 @@ test: servers ## what a change must pass at once: vet and all tests of all modul
 
 .PHONY: check
 check: export STET_SOAK ?= 1
-check: LONGEST := 40m
+check: LONGEST := 60m
 check: fmt lint vet types tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
 
 .PHONY: race

@@ -61,7 +61,8 @@ func newLoad(t *testing.T, nodes int, open func() *redis.Store) *load {
 	})
 	engine := func(name string, workflows ...stet.Definition) *stet.Engine {
 		e, err := stet.New(t.Context(), stet.Config{Store: open(), Node: name, Workflows: workflows,
-			Poll: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+			LeaseTTL: time.Minute, // while a slot moves, none of its leases can be renewed: a busy machine takes long
+			Poll:     100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
