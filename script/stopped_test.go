@@ -38,11 +38,11 @@ func TestPlaceBetweenCallbacks(t *testing.T) {
 
 	// Of one that no call has seen, which chance seldom brings about.
 	r.stopped = new(stopped)
-	stoppedAt("ask()\nconst p = () => Promise.resolve()\n.then(stop).then(p)\np()")
+	_ = stoppedAt("ask()\nconst p = () => Promise.resolve()\n.then(stop).then(p)\np()")
 	if text := r.stopped.where(&goja.InterruptedError{}); !strings.Contains(text, "endless.js:3:") {
 		t.Errorf("stopped between two callbacks: expected the place endless.js:3, found %q", text)
 	}
-	stoppedAt("ask()\nPromise.resolve().then(stop).then(p)")
+	_ = stoppedAt("ask()\nPromise.resolve().then(stop).then(p)")
 	if text := r.stopped.where(&goja.InterruptedError{}); !strings.Contains(text, "endless.js:2:") {
 		t.Errorf("asked again: expected the last place endless.js:2, found %q", text)
 	}
