@@ -4,7 +4,7 @@
 // Run works in real time. Its processes are engines, each with a handle of its own on the
 // store. They die at commits, lose answers, come and go. If several processes work on the
 // store at the same time, because it has many slots, Run also tests joins, leaves and
-// deaths.
+// deaths. The environment variable STET_SOAK multiplies the number of faults that it tries.
 package enginetest
 
 import (
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 )
@@ -49,7 +51,7 @@ const (
 	nodesLease = 3 * time.Second
 	longLease  = time.Minute
 	poll       = 100 * time.Millisecond
-	patience   = 60 * time.Second
+	patience   = 3 * time.Minute // of a machine that has ten times as much to do as it can
 )
 
 // payloads compresses and encrypts all values.
@@ -298,8 +300,8 @@ func features(t *testing.T, open Open) {
 	}
 }
 
-// maxCuts bounds the commits at which a fault happens. If there are more, they are chosen
-// evenly.
+// maxCuts bounds the commits at which a fault happens, where the usual number of cases is tried. If there are more
+// commits, they are chosen evenly, from another one each time.
 const maxCuts = 25
 
 // crashLanes is how many stores the faults are spread over: they mostly wait for the ends of leases. Each store has
@@ -312,17 +314,18 @@ func crashes(t *testing.T, open Open) {
 		stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce,
 	}
 	commits := newWorld(t, open).crash("calm-", 0, 0)
-	cuts := min(commits, maxCuts)
+	cuts := min(commits, soak.Cases(t, maxCuts))
 	if testing.Short() {
 		cuts = min(commits, maxCuts/4)
 	}
-	t.Logf("something happens at %d of about %d commits", cuts, commits)
+	from := rand.IntN(max(1, commits/max(1, cuts)))
+	t.Logf("something happens at %d of about %d commits, first at %d", cuts, commits, 1+from)
 	for lane := range crashLanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, open)
 			for i := lane; i < cuts && !t.Failed(); i += crashLanes {
-				at := 1 + i*commits/cuts
+				at := 1 + from + i*commits/cuts
 				w.crash(fmt.Sprintf("%d-", at), int64(at), faults[i%len(faults)])
 			}
 		})

@@ -105,9 +105,14 @@ func (h *harness) Save(t testing.TB) (restore func() store.Store) {
 // that makes no run ready is put to rest at once, here and below.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+	open := func(t *testing.T, clock func() time.Time) storetest.Harness {
 		return newHarness(t, clock, postgres.RestAt(1))
-	}, 0)
+	}
+	if soak.Usual(t) {
+		storetest.Run(t, open)
+	} else {
+		storetest.RunPart(t, open, 0, 2)
+	}
 }
 
 // TestContractTurnByTurn checks what the function in the database leaves to the
@@ -116,15 +121,14 @@ func TestContractTurnByTurn(t *testing.T) {
 	t.Parallel()
 	contract(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
 		return newHarness(t, clock, postgres.TurnByTurn(), postgres.RestAt(1))
-	}, 1)
+	}, 1, 2)
 }
 
-// contract checks one of the two ways to write. Below the usual number of cases they share
-// the random operations.
-func contract(t *testing.T, open storetest.Open, way int) {
+// contract checks a further setting of the store. Below the usual number of cases the settings share them.
+func contract(t *testing.T, open storetest.Open, part, of int) {
 	if soak.Usual(t) {
 		storetest.Run(t, open)
 	} else {
-		storetest.RunPart(t, open, way, 2)
+		storetest.RunShare(t, open, part, of)
 	}
 }

@@ -167,14 +167,9 @@ func TestWideContract(t *testing.T) {
 	for part, n := range []int{2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			open := storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
+			contract(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
 				return newWideHarness(t, clock, n, postgres.RestAt(1))
-			}, wideSlots)
-			if soak.Usual(t) {
-				storetest.Run(t, open)
-			} else {
-				storetest.RunPart(t, open, part, 2)
-			}
+			}, wideSlots), part, 2)
 		})
 	}
 }

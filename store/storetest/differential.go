@@ -29,7 +29,7 @@ const (
 )
 
 // runScripts carries out the scripts that are kept.
-func runScripts(t *testing.T, open Open) {
+func runScripts(t *testing.T, open Open, s share) {
 	for _, from := range []struct {
 		name string
 		fsys fs.FS
@@ -38,7 +38,10 @@ func runScripts(t *testing.T, open Open) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
+		for i, file := range files {
+			if !s.has(i) {
+				continue
+			}
 			if _, err := fs.Stat(ownScripts, file); err == nil && from.name == "own" {
 				continue // these are the same
 			}

@@ -99,12 +99,31 @@ func RunPart(t *testing.T, open Open, part, of int) {
 	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
 }
 
+// RunShare is Run with one of so many parts of everything, counted from 0, of the cases too: for settings whose code
+// differs so little that together they need try each case once.
+func RunShare(t *testing.T, open Open, part, of int) {
+	runCases(t, open, share{part, of})
+	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
+}
+
 // RunCases is Run without the random operations: for a store that another test tries
 // them on, in another place.
-func RunCases(t *testing.T, open Open) {
+func RunCases(t *testing.T, open Open) { runCases(t, open, share{0, 1}) }
+
+// share is one of so many parts of a list.
+type share struct{ part, of int }
+
+// has reports whether an element of the list is in the part.
+func (s share) has(i int) bool { return i%s.of == s.part }
+
+func runCases(t *testing.T, open Open, s share) {
+	i := 0
 	for _, g := range groups() {
 		t.Run(g.name, func(t *testing.T) {
 			for _, c := range g.cases {
+				if i++; !s.has(i) {
+					continue
+				}
 				t.Run(c.name, func(t *testing.T) {
 					t.Cleanup(func() {
 						if t.Failed() {
@@ -117,7 +136,7 @@ func RunCases(t *testing.T, open Open) {
 			}
 		})
 	}
-	t.Run("Scripts", func(t *testing.T) { runScripts(t, open) })
+	t.Run("Scripts", func(t *testing.T) { runScripts(t, open, s) })
 }
 
 // runCase carries out a case. A panic fails this case alone, and not all tests with it.

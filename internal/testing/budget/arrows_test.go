@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"codecheck":               {".", "store"},
 	"observe":                 {".", "store"},
 	"stettest":                {".", "internal/stored", "internal/steps", "internal/location", "store", "store/memory"},
-	"stettest/enginetest":     {".", "stettest", "store"},
+	"stettest/enginetest":     {".", "internal/testing/soak", "stettest", "store"},
 	"store":                   {},
 	"store/storekit":          {"store"},
 	"store/storetest":         {"internal/testing/soak", "store", "store/memory"},

@@ -48,6 +48,7 @@ func NewPostgres(t testing.TB, settings ...string) *Postgres {
 // StartPostgres starts a server with an empty database. The caller closes it.
 // ErrMissing: no Postgres is installed.
 func StartPostgres(settings ...string) (*Postgres, error) {
+	favor()
 	initdb, err := find("initdb", postgresFolders...)
 	if err != nil {
 		return nil, err
