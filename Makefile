@@ -2,7 +2,8 @@
 
 # All packages of all modules of go.work.
 MODULES := $(shell go list -m -f '{{.Dir}}/...')
-GOTEST  := go test -shuffle=on
+# make test vets everything, once.
+GOTEST  := go test -vet=off -shuffle=on
 # How long the tests of a package may take.
 LONGEST := 45m
 # Tests of the servers mostly wait: they come first, and beside those that compute, so that

@@ -164,12 +164,12 @@ func (h *wideHarness) Save(t testing.TB) (restore func() store.Store) {
 // TestWideContract checks a store over two and three databases against the contract and against store/memory.
 func TestWideContract(t *testing.T) {
 	t.Parallel()
-	for part, n := range []int{2, 3} {
+	for i, n := range []int{2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			contract(t, storetest.Spread(func(t *testing.T, clock func() time.Time) storetest.Harness {
 				return newWideHarness(t, clock, n, postgres.RestAt(1))
-			}, wideSlots), part, 2)
+			}, wideSlots), 1+i)
 		})
 	}
 }
