@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
@@ -212,7 +213,8 @@ func TestCancelOfTheParentAgainstTheChildsEnd(t *testing.T) {
 	}
 }
 
-// TestWatchesAgainstEnds lets runs watch others that are ending at the same time. Every watch is answered.
+// TestWatchesAgainstEnds lets runs watch others that are ending at the same time. Every watch is answered, and without
+// the claim that comes by the poll.
 func TestWatchesAgainstEnds(t *testing.T) {
 	w := stet.Define("watching", func(ctx stet.Context, id string) (int, error) {
 		return stet.Await[int](ctx, "the other", id)
@@ -223,7 +225,7 @@ func TestWatchesAgainstEnds(t *testing.T) {
 	}
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		ctx := testContext(t)
-		cfg.Workflows = []stet.Definition{w, square}
+		cfg.Workflows, cfg.Poll = []stet.Definition{w, square}, time.Hour
 		e := serve(t, cfg)
 		for round := range rounds {
 			targets, watchers := make([]int, each), make([]string, 3*each)

@@ -328,7 +328,7 @@ func (a *activation) leave(rest []event) {
 		case claimUncertain:
 			a.dispatcher().unsure.Store(true)
 			news = true
-		case *itemArrived:
+		case *itemArrived, inboxUncertain:
 			news = true
 		}
 	}
