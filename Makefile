@@ -6,10 +6,9 @@ MODULES := $(shell go list -m -f '{{.Dir}}/...')
 GOTEST  := go test -vet=off -shuffle=on
 # How long the tests of a package may take.
 LONGEST := 45m
-# Tests of the servers mostly wait: they come first, and beside those that compute, so that
-# there is one package more at a time than processors.
+# Tests of the servers come first: they take the longest.
 SLOWEST_FIRST := $(shell go list -m -f '{{.Dir}}/...' | sort -r)
-PACKAGES      := $(shell getconf _NPROCESSORS_ONLN | awk '{print $$1+1}')
+PACKAGES      := $(shell getconf _NPROCESSORS_ONLN)
 # SQLite's own code, translated, is for one goroutine at a time, which our code around
 # it shows: the detector inside it would only make it five times slower.
 RACED   := ./...

@@ -96,7 +96,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 					t.Fatal(err)
 				}
 				all.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 					defer cancel()
 					if got, err := run.Wait(ctx); err != nil || got != i {
 						t.Errorf("run %d: %d, %v", i, got, err)
@@ -171,6 +171,7 @@ func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t, servers.Fast...)
 	admin := application(t, server.DSN())
+	open(t, server.DSN(), postgres.AllowLoss()) // makes the tables, for which that is too short on a busy machine
 	s := open(t, server.DSN()+" statement_timeout=500", postgres.AllowLoss())
 	const runs = 60
 	gate := make(chan struct{})

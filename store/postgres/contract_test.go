@@ -125,11 +125,11 @@ func TestContractTurnByTurn(t *testing.T) {
 	}, 0)
 }
 
-// settings are how many parts the further settings of the store share the cases in, and first is the part that the
-// first of them takes in this process.
-const settings = 4
+// parts are what the further settings of the store share the cases in, and first is that which the first of them takes
+// in this process.
+const parts = 8
 
-var first = rand.IntN(settings)
+var first = rand.IntN(parts)
 
 // contract checks one of the further settings. Below the usual number of cases each takes another part, and in another
 // process another one: a case takes a second of processor, most of it in new connections.
@@ -138,7 +138,7 @@ func contract(t *testing.T, open storetest.Open, setting int) {
 		storetest.Run(t, open)
 		return
 	}
-	part := (first + setting) % settings
-	t.Logf("part %d of %d", part, settings)
-	storetest.RunShare(t, open, part, settings)
+	part := (first + setting) % parts
+	t.Logf("part %d of %d", part, parts)
+	storetest.RunShare(t, open, part, parts)
 }

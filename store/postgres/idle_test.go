@@ -98,12 +98,17 @@ func TestIdleCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	const window = 6 * time.Second
-	<-time.After(time.Second) // what has begun ends
-	before := count.statements.Load()
-	<-time.After(window)
-	asked := count.statements.Load() - before
-	t.Logf("%d statements in %s", asked, window)
-	if float64(asked) > 4*window.Seconds() {
-		t.Errorf("asked %d times in %s", asked, window)
+	for tries := 5; ; tries-- { // on a busy machine it takes a while until what has begun has ended
+		<-time.After(time.Second)
+		before := count.statements.Load()
+		<-time.After(window)
+		asked := count.statements.Load() - before
+		t.Logf("%d statements in %s", asked, window)
+		if float64(asked) <= 4*window.Seconds() {
+			break
+		}
+		if tries == 1 {
+			t.Fatalf("asked %d times in %s", asked, window)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // atATime is how many tests run at a time, at least.
-const atATime = 4
+const atATime = 3
 
 // TestMain is also the process that TestTxStepKilled kills, those that hold a shard, and those
 // of TestKilledProcesses.
