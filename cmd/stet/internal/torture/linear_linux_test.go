@@ -368,13 +368,23 @@ func contendFor(t *testing.T, db string, lasts time.Duration) {
 		_ = c.Wait()         // with the signal's error
 	}
 	var live [3]*exec.Cmd
+	begun := time.Now()
 	for i := range live {
 		live[i] = begin()
 		defer func() { kill(live[i]) }()
 	}
+	for i := range live { // on a busy machine a process needs longer until it does anything
+		log := filepath.Join(dir, strconv.Itoa(i))
+		for info, err := os.Stat(log); err != nil || info.Size() == 0; info, err = os.Stat(log) {
+			if err := rest(t.Context(), 10*time.Millisecond); err != nil || time.Since(begun) > time.Minute {
+				t.Fatalf("process %d has done nothing in %s, %v", i, time.Since(begun), err)
+			}
+		}
+	}
+	between := max(300*time.Millisecond, time.Since(begun))
 	kills, stops := 0, 0
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
-		if err := rest(t.Context(), time.Duration(random.IntN(300))*time.Millisecond); err != nil {
+	for end := time.Now().Add(max(lasts, 7*between)); time.Now().Before(end); {
+		if err := rest(t.Context(), time.Duration(random.Int64N(int64(between)))); err != nil {
 			t.Fatal(err)
 		}
 		i := random.IntN(len(live))
