@@ -62,8 +62,8 @@ func soon(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	rest := 20 * time.Millisecond
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(rest) { // nothing tells when the answer is another
+	rest := 20 * time.Millisecond // longer each time: a program is a process more on a busy machine
+	for limit := time.Now().Add(time.Minute); ; <-time.After(rest) {
 		rest = min(2*rest, time.Second/2)
 		ts.Check(ts.Exec(args[1], args[2:]...))
 		if pattern.MatchString(ts.ReadFile("stdout")) {

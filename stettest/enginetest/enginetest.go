@@ -4,7 +4,9 @@
 // Run works in real time. Its processes are engines, each with a handle of its own on the
 // store. They die at commits, lose answers, come and go. If several processes work on the
 // store at the same time, because it has many slots, Run also tests joins, leaves and
-// deaths. The environment variable STET_SOAK multiplies the number of faults that it tries.
+// deaths.
+//
+// A third of the usual number of faults is tried, or with the environment variable STET_SOAK=n that number n times.
 package enginetest
 
 import (

@@ -125,11 +125,11 @@ func TestContractTurnByTurn(t *testing.T) {
 	}, 0)
 }
 
-// parts are what the further settings of the store share the cases in, and first is that which the first of them takes
-// in this process.
+// parts are what the cases are divided in for the further settings of the store, and firstPart is that which the first
+// of the settings takes in this process.
 const parts = 8
 
-var first = rand.IntN(parts)
+var firstPart = rand.IntN(parts)
 
 // contract checks one of the further settings. Below the usual number of cases each takes another part, and in another
 // process another one: a case takes a second of processor, most of it in new connections.
@@ -138,7 +138,7 @@ func contract(t *testing.T, open storetest.Open, setting int) {
 		storetest.Run(t, open)
 		return
 	}
-	part := (first + setting) % parts
+	part := (firstPart + setting) % parts
 	t.Logf("part %d of %d", part, parts)
 	storetest.RunShare(t, open, part, parts)
 }

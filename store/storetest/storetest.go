@@ -99,8 +99,8 @@ func RunPart(t *testing.T, open Open, part, of int) {
 	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
 }
 
-// RunShare is Run with one of so many parts of everything, counted from 0, of the cases too: for settings whose code
-// differs so little that together they need try each case once.
+// RunShare is Run with one of so many parts of everything, counted from 0: of the cases, the scripts and the random
+// operations. It is for further settings of a store that passes Run with one, where all of it takes too long for each.
 func RunShare(t *testing.T, open Open, part, of int) {
 	runCases(t, open, share{part, of})
 	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
