@@ -2,13 +2,11 @@
 
 # All packages of all modules of go.work.
 MODULES := $(shell go list -m -f '{{.Dir}}/...')
-# make test vets everything, once.
 GOTEST  := go test -vet=off -shuffle=on
-# How long the tests of a package may take.
-LONGEST := 45m
-# Tests of the servers come first: they take the longest.
-SLOWEST_FIRST := $(shell go list -m -f '{{.Dir}}/...' | sort -r)
-PACKAGES      := $(shell getconf _NPROCESSORS_ONLN)
+# Runs tests, prints what they cost, and holds their budget.
+PROVE   := go run ./internal/testing/prove
+# How long make faults may begin further tests: as many days of seven as fit, today's first; 0s: all.
+WITHIN  := 0s
 # SQLite's own code, translated, is for one goroutine at a time, which our code around
 # it shows: the detector inside it would only make it five times slower.
 RACED   := ./...
@@ -37,15 +35,19 @@ services: servers ## start a Postgres and a Redis server for local work, until a
 	@go run ./internal/testing/servers/services
 
 .PHONY: test
-test: servers ## what a change must pass at once: vet and all tests of all modules, with a third of the random cases
-	go vet $(MODULES)
-	$(GOTEST) -p $(PACKAGES) -timeout $(LONGEST) $(SLOWEST_FIRST)
-	GOWORK=off go -C tools test ./...
+test: servers ## what a change must pass at once: the tests of all modules, in six minutes; STET_SOAK and STET_TEST_FAULTS add to them
+	$(PROVE)
+
+.PHONY: faults
+faults: servers ## the tests that kill, move, cut and promote real servers and processes, and those in a browser: fifteen minutes
+	$(PROVE) -faults -within $(WITHIN)
 
 .PHONY: check
 check: export STET_SOAK ?= 1
-check: LONGEST := 60m
-check: fmt lint vet types tidy cross test race ## all of the above and below that tells right from wrong, with all random cases
+check: export STET_TEST_FAULTS = 1
+check: servers fmt lint vet types tidy cross race ## all that tells right from wrong: formats, linters, house rules, cross builds, every test with all random cases, races
+	go vet $(MODULES)
+	$(PROVE) -timeout 60m
 
 .PHONY: race
 race: ## the tests of the library with fewer random cases, with the race detector, where there is a C compiler
@@ -60,7 +62,7 @@ race: ## the tests of the library with fewer random cases, with the race detecto
 
 .PHONY: soak
 soak: ## all tests with ten times the random cases, those of all modules with the race detector, then each fuzz target for a minute
-	STET_SOAK=10 $(GOTEST) -count=1 -timeout 4h $(MODULES)
+	STET_SOAK=10 STET_TEST_FAULTS=1 $(GOTEST) -count=1 -timeout 4h $(MODULES)
 	$(MAKE) race RACED="$(MODULES)"
 	tools/fuzz 60s
 
@@ -104,7 +106,7 @@ fmt: ## fail if a file is not formatted
 lint: ## staticcheck, errcheck, and the rules of the house: who imports whom, sizes of types, packages and lines
 	$$($(TOOL) staticcheck) $(MODULES)
 	$$($(TOOL) errcheck) -exclude tools/errcheck.txt $(MODULES)
-	go test -count=1 ./internal/testing/budget
+	go test -count=1 -tags house ./internal/testing/budget ./stetvet/cmd/stetvet # the latter runs go vet: see its test
 
 .PHONY: vet
 vet: ## stetvet on this repository: what the code of a workflow must not do

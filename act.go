@@ -170,8 +170,13 @@ func (r Runs) Nudge(ctx context.Context, runID string, act Act) (bool, error) {
 //   - If there is none the function has failed by itself. Its end is taken back, and the
 //     code goes on after its last completion: fix it first, or it fails again.
 //
+// Children whose failures it takes back are retried with it, and so are theirs: it is one act,
+// with an audit in each of them. Preview has their IDs. A child that was repaired before is
+// asked again how it has ended.
+//
 // The audit has the error with which the run had failed. The results are those of Cancel.
-// ErrRefused: the run has not failed, it has begun to undo, or it is superseded.
+// ErrRefused: the run has not failed, it has begun to undo, or it is superseded; or it goes back
+// to a child that cannot be retried, whose ID the error names: rewind one of the two.
 func (r Runs) Retry(ctx context.Context, runID string, act Act) (bool, error) {
 	return r.engine.verb(ctx, runID, store.ItemRetry, act)
 }
@@ -358,13 +363,18 @@ func (e *Engine) ask(ctx context.Context, runID string, item *store.Item) (store
 	if err := refusal(kind, &run); err != nil && !(kind == store.ItemResume && e.mayPause(ctx, &run)) {
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}
+	if retries(kind, &run) {
+		if err := e.checkRetry(ctx, &run); err != nil {
+			return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
+		}
+	}
 	item.ID = uuid.NewString()
 	item.Origin = item.ID
 	answer, err := e.put(ctx, runID, item)
 	if err != nil {
 		return 0, err
 	}
-	if err := refusal(kind, &answer.Run); err != nil && answer.Run.Status.Terminal() {
+	if err := refusal(kind, &answer.Run); err != nil && answer.Run.Status.Terminal() && !answer.Repeated {
 		return 0, fmt.Errorf("%s run %q: %w", kind, runID, err)
 	}
 	verdict, err := e.inner.Verdict(ctx, answer.Run.No, answer.Item, item.ID)

@@ -26,7 +26,7 @@ func AuditOf(e *Engine) Audit { return Audit{e} }
 // AuditEntry is an act in the store's own audit.
 type AuditEntry struct {
 	Number store.ItemNo // grows with time
-	At     time.Time
+	At     time.Time    `json:",omitzero"`
 	By     string
 	Verb   string
 	About  string // as "queue mail"
@@ -55,7 +55,7 @@ func (a Audit) List(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 	}
 	// Acts on tokens and hooks count before their entity has entered them. They are read first:
 	// what is entered meanwhile is then read twice, and not missed.
-	records, err := a.attached(ctx, tokens.ID, hooks.ID)
+	attached, err := a.attached(ctx, tokens.ID, hooks.ID)
 	var entered []acts.Record
 	if err == nil {
 		entered, err = a.entered(ctx)
@@ -63,16 +63,23 @@ func (a Audit) List(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	records = slices.DeleteFunc(records, func(r acts.Record) bool {
+	attached = slices.DeleteFunc(attached, func(r acts.Record) bool {
 		return slices.ContainsFunc(entered, func(e acts.Record) bool { return e.ID == r.ID })
 	})
-	records = append(records, entered...)
-	slices.SortFunc(records, func(a, b acts.Record) int { return cmp.Compare(a.No, b.No) })
+	// A record gets a new number when it is entered. So a record that is not entered yet is the later one, whatever its
+	// number.
+	byNumber := func(a, b acts.Record) int { return cmp.Compare(a.No, b.No) }
+	slices.SortFunc(attached, byNumber)
+	slices.SortFunc(entered, byNumber)
+	// The page before may have ended amid those.
+	amid := slices.ContainsFunc(attached, func(r acts.Record) bool { return r.No == f.Before })
 	var list []AuditEntry
-	for _, r := range slices.Backward(records) {
+	for i, r := range slices.Backward(append(slices.Clone(entered), attached...)) {
 		switch {
 		case f.By != "" && r.By != f.By, f.Verb != "" && r.Verb != f.Verb, !strings.HasPrefix(r.About, f.About),
-			f.Before != 0 && r.No >= f.Before:
+			// On a later page all that was not entered is left out, or the rest of it comes before all that was.
+			f.Before != 0 && i >= len(entered) && (!amid || r.No >= f.Before),
+			f.Before != 0 && i < len(entered) && !amid && r.No >= f.Before:
 			continue
 		case len(list) == f.Limit:
 			return list, nil

@@ -23,7 +23,8 @@ const (
 	// CauseDecode: an input, a result, or another recorded value does not decode as the
 	// type that the code has for it.
 	CauseDecode = Cause(stored.CauseDecode)
-	// CauseEncode: the result of the workflow does not encode.
+	// CauseEncode: a value that the code gives to the engine does not encode, or is larger than
+	// Config.MaxValue: a result, an input, the state of a loop, a message, what it shows.
 	CauseEncode = Cause(stored.CauseEncode)
 	// CauseMisuse: an operation was called where none is allowed, or one name at two places.
 	CauseMisuse = Cause(stored.CauseMisuse)
@@ -31,8 +32,12 @@ const (
 	CausePanic = Cause(stored.CausePanic)
 	// CauseDeadlock: every branch waits for another one.
 	CauseDeadlock = Cause(stored.CauseDeadlock)
-	// CauseCode: the code has asked for it by Stall.
+	// CauseCode: the code has asked for it by Stall, or a script has a fault or exceeds a limit.
 	CauseCode = Cause(stored.CauseCode)
+	// CauseBudget: a bound of the engine is reached: Config.MaxEntries or MaxBytes, the number of
+	// tags, or what the run shows without an operation between. Resume lets it go on when the
+	// bound is larger, or the code needs less.
+	CauseBudget = Cause(stored.CauseBudget)
 	// CauseFailure: the run would have failed, with StallOnFailure.
 	CauseFailure = Cause(stored.CauseFailure)
 	// CauseUndo: a compensation has failed for good.
@@ -47,19 +52,23 @@ const (
 	CauseInvariant = Cause(stored.CauseInvariant)
 )
 
-// OnBug says what becomes of a run when its code has a fault: a recorded value that does not
-// decode, a panic, a misused Context, a deadlock. It is an option of Define and a field of
-// Config, which is the default of all workflows.
+// OnBug says what happens to a run when its code has a fault: a recorded value that does not
+// decode, a value that does not encode or is too large, a panic, a misused Context, a
+// deadlock. It is an option of Define and a field of Config, which is the default of all
+// workflows.
 type OnBug uint8
 
 const (
 	// StallOnBug: the run stalls, with a cause. Nothing fails and nothing is undone; what
 	// was recorded stays, and what the code has begun since the last completion is taken
-	// back. When the code is fixed, Resume lets the run go on. It is the default.
+	// back. When the code is fixed, Resume lets the run go on. A step whose result could not
+	// be recorded is executed again then, with its idempotency key; until then its
+	// compensation counts as owed. It is the default.
 	StallOnBug OnBug = 1
-	// FailOnBug: the run fails with the fault, and is undone if UndoOn says so. A panic of
-	// a branch, and a value that does not decode, are errors of the operation that gives
-	// them to the code.
+	// FailOnBug: the run fails with the fault, and is undone if UndoOn says so. A bound of the
+	// engine (CauseBudget) is none: the run stalls. A panic of
+	// a branch, and a value that does not decode or encode, are errors of the operation. So a
+	// step whose result cannot be recorded has failed, and is not undone.
 	FailOnBug OnBug = 2
 )
 
@@ -109,6 +118,9 @@ func (e *Engine) failed(err error, worth func(error) bool) runner.BodyResult {
 	result.Final = result.Marked || worth != nil && !worth(err)
 	if m := wrapped[*misfit](err); m != nil {
 		result.Undecodable = m.value
+	}
+	if u := wrapped[*unrecorded](err); u != nil {
+		result.Unrecorded, result.Failure, result.Final = true, encodingFailure(u), true
 	}
 	return result
 }

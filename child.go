@@ -2,6 +2,7 @@ package stet
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"reflect"
 
@@ -18,23 +19,35 @@ type RunFuture[Out any] struct {
 	name  string
 }
 
-// ChildOption is an option of Go, Call and Detach: Named, a Key, a ParentClose, a
-// ChildFailure (Go only), or OnQueue; MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in place
-// of those of its definition; and a Compensation (Undo, UndoDo), but not of Detach.
+// ChildOption is an option of Go, Call and Detach: Named, a Key, an ID, a ParentClose, a
+// ChildFailure (Go only), OnQueue; Tags of the child, and Headers, which replace inherited
+// ones by key; MaxRunTime, MaxSuspension, OnFailure or OnBug, which count for the child in
+// place of those of its definition; and a Compensation (Undo, UndoDo), but not of Detach.
 type ChildOption interface{ applyChild(*childOptions) }
 
 type childOptions struct {
 	as    string
 	key   string
+	id    string // "": as IDFrom says, or derived
 	leave bool
 	undo  *undo
 	fails ChildFailure // 0: as the definition says
 	queue *OnQueue     // nil: as the definition says
+	tags  []store.Pair
+	heads Headers
+	err   error // of tags
 
 	policies policies
 }
 
 func (n Named) applyChild(o *childOptions) { o.as = string(n) }
+
+func (id ID) applyChild(o *childOptions) {
+	o.id = string(id)
+	if err := checkRunID(o.id); o.err == nil {
+		o.err = err
+	}
+}
 
 // ParentClose says what becomes of a child when the function that has started it
 // returns, or its branch or run is cancelled or ends.
@@ -51,9 +64,15 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 
 // Go starts a run of the workflow as a child of this one and goes on at once. The
 // start is part of the commit that records it, so no crash and no replay starts a
-// second one; the child's ID is derived and need not be chosen. Await gives the
-// result. The name of the workflow is that of the operation: give Named, or a Key,
-// where one scope starts several.
+// second one. Await gives the result. The name of the workflow is that of the operation: give
+// Named, or a Key, where one scope starts several.
+//
+// The child's ID is that of an option ID, or of IDFrom, and otherwise derived. If a run has a
+// chosen ID, the rule is that of Start with UseExisting: the child is that run, whoever has
+// started it, if it has the same workflow and input; otherwise the error is ErrExists. A run that
+// another has started is not cancelled with this scope. Only where this run itself has started
+// it, at the same place, before it was rewound or has continued as new, a new child takes the
+// ID, and waits before for the end of the former one.
 //
 // A child ends with the function that has started it, like a branch: if that
 // returns, or is cancelled, the child is cancelled too, unless it was started with
@@ -62,8 +81,9 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 // The child's failure is the error of those that await it, and otherwise nobody's; with
 // FailScope it fails the code that has started it.
 //
-// Errors: ErrCancelled, ErrUnknownWorkflow if no process ever had its code,
-// ErrInvalid and ErrTooLarge for the input.
+// Errors: ErrCancelled, ErrExists, and ErrUnknownWorkflow if no process ever had its code. An input that
+// does not encode or is too large stalls the run (see OnBug); with FailOnBug it is ErrInvalid
+// or ErrTooLarge. So are bad options.
 func (w *Workflow[In, Out]) Go(ctx Context, input In, opts ...ChildOption) (*RunFuture[Out], error) {
 	inner, err := w.child(ctx, ctx.call(w.name, ""), input, opts, byGo)
 	if err != nil {
@@ -114,13 +134,27 @@ func (w *Workflow[In, Out]) child(
 	for _, opt := range opts {
 		opt.applyChild(&o)
 	}
-	data, err := e.encodeValue("input of child "+o.as, input)
+	data, err := ctx.encode("input of child "+o.as, input)
 	if err != nil {
 		return nil, err
 	}
-	headers, err := withPolicy(stored.Headers(ctx.env.run.Headers), o.policies.Policy)
-	if err = cmp.Or(o.policies.err, err); err != nil {
+	headers := stored.Headers(ctx.env.run.Headers)
+	if len(o.heads) > 0 {
+		headers, err = o.heads.encode(headers)
+	}
+	if err == nil {
+		headers, err = withPolicy(headers, o.policies.Policy)
+	}
+	if err = cmp.Or(o.policies.err, o.err, err); err != nil {
 		return nil, fmt.Errorf("child %s: %w", o.as, err)
+	}
+	if o.id == "" && w.runID != nil {
+		if o.id, err = w.RunID(input); err != nil {
+			return nil, fmt.Errorf("child %s: %w", o.as, err)
+		}
+	}
+	if o.id == ctx.env.run.ID {
+		return nil, fmt.Errorf("child %s: expected an ID other than that of its parent, found %q: %w", o.as, o.id, ErrInvalid)
 	}
 	if detached && o.undo != nil {
 		return nil, fmt.Errorf("child %s: Undo needs the child's end, and Detach does not wait for it: %w", o.as, ErrInvalid)
@@ -134,19 +168,32 @@ func (w *Workflow[In, Out]) child(
 		return nil, err
 	}
 	call.Name, call.Key = o.as, o.key
-	child := runner.Child{Call: call, Workflow: w.name, Input: data, Headers: headers, Leave: o.leave, Detached: detached,
-		Fails: fails, Undo: undo}
+	child := runner.Child{Call: call, Workflow: w.name, Input: data, Headers: headers, Tags: o.tags, Leave: o.leave,
+		Detached: detached, Fails: fails, Undo: undo, ID: o.id, Find: e.findRun}
 	if q := o.queue.over(w.options.queue); q != nil {
 		if err := q.check(); err != nil {
 			return nil, fmt.Errorf("child %s: %w", o.as, err)
 		}
-		child.Place = func(start *store.Start) error { return e.inner.Queues().EnqueueChild(start, q.place()) }
+		child.Place = func(start *store.Start) error {
+			p := q.place()
+			p.Parent = RunID(ctx)
+			return e.inner.Queues().EnqueueChild(start, p)
+		}
 	}
 	inner, err := ctx.branch.StartChild(child)
 	if err != nil {
 		return nil, ctx.seen(err)
 	}
 	return inner, nil
+}
+
+// findRun returns the run with the ID and its input, or nil.
+func (e *Engine) findRun(ctx context.Context, runID string) (*store.Run, error) {
+	run, ok, err := e.inner.Get(ctx, runID)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &run, nil
 }
 
 // Watch subscribes this run to the end of the run with the given ID and returns

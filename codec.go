@@ -42,7 +42,7 @@ func (c codecs) encode(v any) ([]byte, error) {
 	if _, ok := v.(none); ok {
 		return nil, nil
 	}
-	data, err := c[0].Marshal(v)
+	data, err := marshal(c[0], v)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
@@ -77,6 +77,16 @@ func (c codecs) decode(data []byte, v any) error {
 	}
 	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(),
 		data[0])
+}
+
+// marshal calls a codec. A value on which it panics does not encode.
+func marshal(c Codec, v any) (data []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the codec of format %d panicked: %v", c.Format(), p)
+		}
+	}()
+	return c.Marshal(v)
 }
 
 // unmarshal calls a codec. One that panics does not decode.
@@ -150,5 +160,31 @@ func position(err error) string {
 
 // encodingFailure is the failure of a value that cannot cross the journal.
 func encodingFailure(err error) *stored.Failure {
+	if errors.Is(err, ErrTooLarge) {
+		return &stored.Failure{Code: stored.CodeTooLarge, Message: err.Error()}
+	}
 	return &stored.Failure{Code: stored.CodeEncoding, Message: err.Error()}
 }
+
+// encode returns the recorded form of a value that the code of a workflow gives to an
+// operation; what names it in errors.
+func (c Context) encode(what string, v any) ([]byte, error) {
+	data, err := c.env.engine.encodeValue(what, v)
+	return data, c.unencodable(err)
+}
+
+// unencodable stops the run for a value of its code that does not encode or is too large: that
+// is a fault of the code (see OnBug). It returns err where the run goes on.
+func (c Context) unencodable(err error) error {
+	if err != nil {
+		c.branch.Unencodable(encodingFailure(err))
+	}
+	return err
+}
+
+// unrecorded is the error of an operation in a body whose value does not encode or is too
+// large. The run stalls if the body returns it.
+type unrecorded struct{ err error }
+
+func (u *unrecorded) Error() string { return u.err.Error() }
+func (u *unrecorded) Unwrap() error { return u.err }

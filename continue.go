@@ -89,12 +89,9 @@ func (e *Engine) continueAsNew(b *runner.Branch, run *store.Run, in reflect.Type
 	if !e.inner.Workflows().Code.Has(next.Workflow) {
 		return misuse("workflow %q is not registered with this engine; add it to Config.Workflows", next.Workflow)
 	}
-	data, err := e.codecs.encode(c.input)
+	data, err := e.encodeValue("input of workflow "+next.Workflow, c.input)
 	if err != nil {
 		return encodingFailure(err)
-	}
-	if err := e.checkSize("input of workflow "+next.Workflow, data); err != nil {
-		return &stored.Failure{Code: stored.CodeTooLarge, Message: err.Error()}
 	}
 	next.Input = data
 	b.ContinueAsNew(next)

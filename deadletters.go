@@ -59,15 +59,15 @@ func (e *Engine) DeadLetters() DeadLetters { return DeadLetters{e} }
 // An event that did not decode has the Kind store.ItemDelivery and its topic's Name.
 type DeadLetter struct {
 	Number   store.ItemNo   // names it
-	Kind     store.ItemKind // message, resolution, …
+	Kind     store.ItemKind `json:",omitzero"` // message, resolution, …
 	Name     string         // of a message, or of an event's topic
 	RunID    string         // that it was sent to
 	Workflow string         // of the run
-	Status   store.Status   // of the run
-	Sent     time.Time
-	Headers  Headers // of a message, an event or the resolution of a promise
-	Size     int     // of the stored value in bytes
-	Reason   string  // why the run has refused it; "": it has not
+	Status   store.Status   `json:",omitzero"` // of the run
+	Sent     time.Time      `json:",omitzero"`
+	Headers  Headers        // of a message, an event or the resolution of a promise
+	Size     int            // of the stored value in bytes
+	Reason   string         // why the run has refused it; "": it has not
 
 	value  []byte
 	failed bool

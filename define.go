@@ -36,8 +36,8 @@ func (d *definition) Name() string       { return d.name }
 func (d *definition) inner() *definition { return d }
 
 // DefineOption is an option of Define: a Retry, MaxRunTime, MaxSuspension,
-// PauseAfter, IDFrom, UndoOn, OnFailure, OnBug, a Retention, DiscardDeadLetters,
-// a ChildFailure, or OnQueue.
+// PauseAfter, Footprint, IDFrom, UndoOn, OnFailure, OnBug, a Retention,
+// DiscardDeadLetters, a ChildFailure, or OnQueue.
 type DefineOption interface{ applyDefine(*defineOptions) }
 
 type defineOptions struct {
@@ -45,6 +45,7 @@ type defineOptions struct {
 	maxRunTime    time.Duration
 	maxSuspension time.Duration
 	pauseAfter    int
+	footprint     int
 	idFrom        any // func(In) string
 	discard       bool
 	discardNames  []string // of messages
@@ -81,6 +82,13 @@ func (d MaxSuspension) applyDefine(o *defineOptions) { o.maxSuspension = time.Du
 type PauseAfter int
 
 func (n PauseAfter) applyDefine(o *defineOptions) { o.pauseAfter = int(n) }
+
+// Footprint is how many bytes of memory a run of the workflow keeps while it waits, beside its stack and what is
+// recorded of it: a buffer, or an interpreter of another language. Config.MaxParkedBytes counts them. It need not be
+// exact. Default and None: 0.
+type Footprint int
+
+func (n Footprint) applyDefine(o *defineOptions) { o.footprint = int(n) }
 
 // IDFrom derives the run's ID from its input where a start gives none, so that
 // concurrent equal starts give one run. The ID is the workflow's name, a slash, and what
@@ -137,12 +145,9 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 				}
 				return nil, e.errors.record(err)
 			}
-			data, err := e.codecs.encode(out)
+			data, err := e.encodeValue("result of workflow "+name, out)
 			if err != nil {
 				return nil, encodingFailure(err)
-			}
-			if err := e.checkSize("result of workflow "+name, data); err != nil {
-				return nil, &stored.Failure{Code: stored.CodeTooLarge, Message: err.Error()}
 			}
 			return data, nil
 		}
@@ -166,8 +171,8 @@ func (d *definition) workflow(e *Engine) engine.Workflow {
 		UndoFailed: undoOn&UndoOnFailure != 0, UndoCancelled: undoOn&UndoOnCancel != 0,
 		StallFailed: onFailure == StallOnFailure, FailBugs: onBug == FailOnBug,
 		MaxRun: max(d.options.maxRunTime, 0), MaxSuspended: max(d.options.maxSuspension, 0),
-		PauseAfter: max(d.options.pauseAfter, 0),
-		Discard:    d.options.discard, DiscardNames: d.options.discardNames,
+		PauseAfter: max(d.options.pauseAfter, 0), Footprint: max(d.options.footprint, 0),
+		Discard: d.options.discard, DiscardNames: d.options.discardNames,
 		Code: func(run *store.Run) func(*runner.Branch) ([]byte, *stored.Failure) {
 			return d.code(d.environment(e, run))
 		},

@@ -17,8 +17,8 @@ type Deletion struct {
 	RunID    string
 	Number   store.RunNo
 	Workflow string
-	Status   store.Status // with which it had ended
-	At       time.Time    // when it was requested; the run goes right after that
+	Status   store.Status `json:",omitzero"` // with which it had ended
+	At       time.Time    `json:",omitzero"` // when it was requested; the run goes right after that
 	By, Why  string
 }
 

@@ -88,17 +88,22 @@ type Config struct {
 
 	// MaxSteps bounds the step bodies that run at once; more wait in order. A body
 	// counts until its outcome is durable, so that a crash repeats no more than
-	// these. Default 1,000.
+	// these. Workflows take turns. Default 1,000, of which one workflow takes 889 at
+	// most, so that others need not wait for its long bodies.
 	MaxSteps int
 	// MaxRuns bounds the runs in memory, suspended ones not counted; more wait in
 	// the store. Topics, queues and schedules that have something to do are counted by
 	// themselves, up to the same number; one that is not in memory waits like a run until
 	// there is room. Default 10,000.
 	MaxRuns int
-	// MaxParked bounds the suspended runs that stay in memory, where they go on
-	// without replay. Default 1,000; None: no run stays.
-	MaxParked int
-	// ParkFor is how long a suspended run stays in memory. Default 10 s.
+	// MaxParkedBytes bounds, in bytes, the suspended runs that stay in memory, where they go on
+	// without replay. A run counts with its stack, its history with all values, its input and
+	// the messages that it has not received; see Footprint. When there are too many, those
+	// leave that have waited longest: plain deferred functions of their code are executed. A run
+	// that alone is larger leaves at once. Default 256 MiB, which is 12,000 small runs; None: no
+	// run stays.
+	MaxParkedBytes int
+	// ParkFor is how long a suspended run stays in memory while there is room. Default 1 h.
 	ParkFor time.Duration
 
 	// MaxInbox bounds the messages and updates that one run has not received: Send and Call
@@ -120,8 +125,10 @@ type Config struct {
 	// Payloads says whether values are compressed, encrypted, or kept outside the
 	// store. Default: none of it.
 	Payloads Payloads
-	// MaxEntries and MaxBytes bound the history of one run. Defaults 100,000 and
-	// 64 MiB.
+	// MaxEntries and MaxBytes bound the history of one run: its operations, and the bytes of
+	// their values. Defaults 100,000 and 256 MiB. A run that has used half, or 80 %, is logged.
+	// At the bound it stalls with CauseBudget, nothing is undone, and Resume lets it go on when
+	// the bound is larger.
 	MaxEntries int
 	MaxBytes   int
 
@@ -310,7 +317,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Workflows: workflows, Library: source, Entities: e.entityKinds(),
 		Node: cfg.Node, Build: cfg.Build, Host: host, PID: os.Getpid(), Log: cfg.Logger,
 		Limits:   e.limits,
-		MaxSteps: cfg.MaxSteps, MaxRuns: cfg.MaxRuns, MaxParked: max(cfg.MaxParked, 0), ParkFor: cfg.ParkFor,
+		MaxSteps: cfg.MaxSteps, FairSteps: cfg.MaxSteps == defaultSteps,
+		MaxRuns: cfg.MaxRuns, MaxParkedBytes: max(cfg.MaxParkedBytes, 0), ParkFor: cfg.ParkFor,
 		Groups: cfg.Groups, ReloadRate: cfg.ReloadRate,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
 		Replaces: cfg.Replaces, Tasks: taskNames(cfg.Tasks),
@@ -324,6 +332,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e.rooms = topic.NewRooms(e.inner, e.store)
 	e.inboxes = inboxes.New(cfg.Store, inboxes.Limits{Items: cfg.MaxInbox, Bytes: cfg.MaxInboxBytes})
 	e.observation.attach(e)
+	cfg.warnOfStranger(&found)
 	return e, nil
 }
 
@@ -338,11 +347,12 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // that names the other one, and wraps ErrHeld.
 //
 // When ctx ends, nothing new begins. Step bodies may finish within Grace, then their
-// contexts end. Completed operations are committed, and the store is released, so that
-// others take over at once. Run then returns nil, or an error that lists the code and the
-// bodies that have not returned: nothing that they still do is recorded. If the store is
-// closed before, Run returns an error that wraps store.ErrClosed. With Config.Replaces it returns
-// one that wraps ErrReplaced when a later process of the same name has begun.
+// contexts end. Where several nodes share a store, the other runs of a long body's shard go
+// on here until the shard is given back. Completed operations are committed, and the store is
+// released, so that others take over at once. Run then returns nil, or an error that lists the
+// code and the bodies that have not returned: nothing that they still do is recorded. If the
+// store is closed before, Run returns an error that wraps store.ErrClosed. With Config.Replaces
+// it returns one that wraps ErrReplaced when a later process of the same name has begun.
 func (e *Engine) Run(ctx context.Context) error {
 	return differs(e.inner.Run(ctx))
 }
@@ -377,6 +387,9 @@ func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
 	return next, differs(err)
 }
 
+// defaultSteps is the default of Config.MaxSteps.
+const defaultSteps = 1000
+
 // Owner reports whether this process executes the store's runs, or some, now.
 func (e *Engine) Owner() bool { return e.inner.Owner() }
 
@@ -393,11 +406,11 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.OnFailure, EndOnFailure)
 	pick(&cfg.OnBug, StallOnBug)
 	cfg.Retention = cfg.Retention.over(defaultRetention)
-	pick(&cfg.MaxSteps, 1000)
+	pick(&cfg.MaxSteps, defaultSteps)
 	pick(&cfg.MaxRuns, 10_000)
-	pick(&cfg.MaxParked, 1000)
+	pick(&cfg.MaxParkedBytes, 256<<20)
 	pick(&cfg.ReloadRate, 20)
-	pick(&cfg.ParkFor, 10*time.Second)
+	pick(&cfg.ParkFor, time.Hour)
 	pick(&cfg.MaxInbox, 10_000)
 	pick(&cfg.MaxInboxBytes, 512<<20)
 	pick(&cfg.MaxValue, 2<<20)
@@ -405,7 +418,7 @@ func (cfg *Config) setDefaults() {
 	pick(&cfg.WarnValue, max(cfg.MaxValue/2, 1))
 	cfg.Payloads.setDefaults()
 	pick(&cfg.MaxEntries, 100_000)
-	pick(&cfg.MaxBytes, 64<<20)
+	pick(&cfg.MaxBytes, 256<<20)
 	if len(cfg.Groups) == 0 {
 		cfg.Groups = []string{store.DefaultGroup}
 	}
@@ -477,7 +490,8 @@ func (cfg *Config) check() error {
 		value int
 		none  bool
 	}{
-		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false}, {"MaxParked", cfg.MaxParked, true},
+		{"MaxSteps", cfg.MaxSteps, false}, {"MaxRuns", cfg.MaxRuns, false},
+		{"MaxParkedBytes", cfg.MaxParkedBytes, true},
 		{"WarnValue", cfg.WarnValue, true}, {"MaxInbox", cfg.MaxInbox, true}, {"MaxInboxBytes", cfg.MaxInboxBytes, true},
 		{"MaxValue", cfg.MaxValue, false}, {"MaxEntries", cfg.MaxEntries, false}, {"MaxBytes", cfg.MaxBytes, false},
 		{"PoisonLimit", cfg.PoisonLimit, true},
@@ -601,11 +615,23 @@ func checkDefinitions(definitions []Definition) []error {
 			problems = append(problems, fmt.Errorf("config: workflow %q: PauseAfter: expected 1 or more, or None, found %d: %w",
 				in.name, in.options.pauseAfter, ErrInvalid))
 		}
-		if in.options.undoOn > UndoOnFailure|UndoOnCancel|UndoOnRollback || in.options.onFailure > StallOnFailure ||
-			in.options.onBug > FailOnBug {
-			problems = append(problems, fmt.Errorf("config: workflow %q: expected values of UndoOn and OnFailure that have a "+
-				"name, found %d and %d: %w",
-				in.name, in.options.undoOn, in.options.onFailure, ErrInvalid))
+		if in.options.footprint < None {
+			problems = append(problems, fmt.Errorf("config: workflow %q: Footprint: expected bytes, or None, found %d: %w",
+				in.name, in.options.footprint, ErrInvalid))
+		}
+		for _, named := range []struct {
+			option string
+			value  int
+			most   int
+		}{
+			{"UndoOn", int(in.options.undoOn), int(UndoOnFailure | UndoOnCancel | UndoOnRollback)},
+			{"OnFailure", int(in.options.onFailure), int(StallOnFailure)},
+			{"OnBug", int(in.options.onBug), int(FailOnBug)},
+		} {
+			if named.value > named.most {
+				problems = append(problems, fmt.Errorf("config: workflow %q: %s: expected a value that has a name, found %d: %w",
+					in.name, named.option, named.value, ErrInvalid))
+			}
 		}
 		if site, twice := sites[in.name]; twice {
 			problems = append(problems, fmt.Errorf("config: workflow %q is defined twice, at %s and at %s: %w", in.name, site,

@@ -3,8 +3,10 @@ package stet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/stet-run/stet/internal/engine"
@@ -46,10 +48,10 @@ var (
 	ErrHeld = engine.ErrHeld
 	// ErrReplaced: a later process has the same Config.Node, and Config.Replaces is set.
 	ErrReplaced = engine.ErrReplaced
-	// ErrUnanswered: the run has ended, or continued as new, without an answer to
-	// an update.
+	// ErrUnanswered: the run has ended without an answer to an update, or has continued as new
+	// after it had received it.
 	ErrUnanswered = errors.New("the update was not answered")
-	// ErrKeyUsed: the key of an update was used for another request.
+	// ErrKeyUsed: the key of a message, an event or an update was used for another value.
 	ErrKeyUsed = errors.New("the key was used for another request")
 	// ErrStalled: the run needs a person; its reason says for what.
 	ErrStalled = errors.New("the run is stalled")
@@ -208,7 +210,9 @@ type ErrorCode struct {
 	typ      reflect.Type // of errors of a type; nil for a sentinel
 }
 
-// Sentinel registers one error value under a code. The code is stored: keep it.
+// Sentinel registers one error value under a code. The code is stored: keep it. The codes of
+// stet's own failures are reserved, such as "budget", "step" and "timeout"; New names them all
+// when it is given one.
 func Sentinel(code string, err error) ErrorCode { return ErrorCode{code: code, sentinel: err} }
 
 // ErrorType registers an error type, usually a pointer to a struct, under a code.
@@ -236,8 +240,12 @@ func newErrorTable(c codecs, codes []ErrorCode) (*errorTable, error) {
 		case ec.code == "" || ec.sentinel == nil && ec.typ == nil:
 			problems = append(problems, fmt.Errorf("errors: a code and an error are needed; make entries with Sentinel or "+
 				"ErrorType: %w", ErrInvalid))
-		case taken || reserved[ec.code]:
-			problems = append(problems, fmt.Errorf("errors: code %q is taken: %w", ec.code, ErrInvalid))
+		case reserved[ec.code]:
+			problems = append(problems, fmt.Errorf("errors: code %q is one of stet's own: choose another in Config.Errors, "+
+				"none of %s: %w", ec.code, strings.Join(slices.Sorted(maps.Keys(reserved)), ", "), ErrInvalid))
+		case taken:
+			problems = append(problems, fmt.Errorf("errors: code %q is in Config.Errors twice: each error needs a code of its "+
+				"own: %w", ec.code, ErrInvalid))
 		case ec.typ != nil:
 			t.types[ec.typ] = ec
 		default:
@@ -254,6 +262,7 @@ var reserved = map[string]bool{
 	stored.CodeStep: true, stored.CodeTooLarge: true, stored.CodeEncoding: true, stored.CodeInput: true,
 	stored.CodeDeadlock: true, stored.CodeBudget: true, stored.CodeMisuse: true,
 	stored.CodeRun: true, stored.CodeNotFound: true, stored.CodeUnknownWorkflow: true, stored.CodeNoQueue: true,
+	stored.CodeExists:    true,
 	stored.CodeInboxFull: true, stored.CodeStall: true, stored.CodeTerminal: true, // not CodeLost: applications have it
 }
 
@@ -266,6 +275,7 @@ var meanings = map[string]error{
 	stored.CodeTimeout: ErrTimeout, stored.CodeCancelled: ErrCancelled, stored.CodePanic: ErrPanic,
 	stored.CodeTooLarge: ErrTooLarge, stored.CodeInput: ErrInput,
 	stored.CodeNotFound: ErrNotFound, stored.CodeUnknownWorkflow: ErrUnknownWorkflow, stored.CodeNoQueue: ErrNoQueue,
+	stored.CodeExists:    ErrExists,
 	stored.CodeInboxFull: ErrInboxFull, stored.CodeTerminal: ErrTerminal,
 }
 

@@ -30,7 +30,7 @@ func ExampleAuditOf() {
 	for _, a := range acts {
 		fmt.Printf("%s: %s %.5s, %q\n", a.By, a.Verb, a.About, a.Why)
 	}
-	// Output:
+	// Unordered output:
 	// bob: open gate5, ""
 	// ada: create token, "for the wall"
 }

@@ -54,6 +54,10 @@ func ExampleRuns_Shape() {
 	}
 	fmt.Println()
 	fmt.Println("explains all of the run's time:", explained == shape.To.Sub(shape.From))
+	for _, part := range shape.Spent {
+		explained -= part.Took
+	}
+	fmt.Println("says what all of it was spent on:", explained == 0)
 
 	all := shape.Boxes[0]
 	for i, stage := range all.Stages {
@@ -69,6 +73,7 @@ func ExampleRuns_Shape() {
 	// Output:
 	// path: charge pack/pick notify
 	// explains all of the run's time: true
+	// says what all of it was spent on: true
 	// stage 1: charge;
 	// stage 2: fraud; pack;
 	// stage 3: notify;

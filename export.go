@@ -19,7 +19,7 @@ import (
 // the run at one moment; a run that is executing may be exported. Errors:
 // ErrNotFound, ErrUnknownKey, and those of the store and of w.
 func (r Runs) Export(ctx context.Context, runID string, w io.Writer) error {
-	run, ok, err := r.engine.inner.Get(ctx, runID)
+	run, ok, err := r.engine.inner.Head(ctx, runID)
 	switch {
 	case err != nil:
 		return fmt.Errorf("export run %q: %w", runID, err)

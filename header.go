@@ -24,6 +24,8 @@ func (h Headers) applyStart(o *startOptions) (err error) {
 	return err
 }
 
+func (h Headers) applyChild(o *childOptions) { o.heads = h }
+
 func (h Headers) applySend(o *sendOptions) { o.headers = append(o.headers, h) }
 
 // encode returns the stored form of headers over others that are stored.

@@ -31,7 +31,7 @@ type Stats struct {
 type Recovered struct {
 	Recovery
 	// At is when it was counted, by the clock of the store.
-	At time.Time
+	At time.Time `json:",omitzero"`
 	// Due counts the runs of the shards that this process could execute at once: those that were
 	// executing when the former owner ended, whose sleep was over, or with something new in their
 	// inbox. Above MostRecovered it is MostRecovered+1.

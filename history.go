@@ -15,16 +15,18 @@ import (
 
 // HistoryEntry is what is recorded of one operation of a run.
 type HistoryEntry struct {
-	Location string           // as in logs: "pack/[sku-7]/pick#2"
-	Kind     store.Kind       // step, sleep, receive, …
-	State    store.EntryState // open, done, failed, withdrawn
+	Location string     // as in logs: "pack/[sku-7]/pick#2"
+	Kind     store.Kind `json:",omitzero"` // step, sleep, receive, …
+	// State is open, done, failed or withdrawn. A withdrawn operation has lost a race, or was cancelled. The body of a
+	// withdrawn step may have had an effect if the entry has Attempts: it was cut. Ended says then when the last attempt
+	// returned, and Err with which error, or nil if it succeeded; without Ended that is not known.
+	State    store.EntryState `json:",omitzero"`
 	Number   int64            // in the order of completions, from 1; 0: not completed
 	Born     int64            // number of the completion after which the code asked for it; 0: before the first
 	Attempts int              // of a step, on record
-	Started  time.Time        // when it was asked for; of a step when its first attempt began
-	Ended    time.Time        // zero: not ended
-	Tried    time.Time        // of an open step: when its last attempt on record ended; zero: none is
-	Wake     time.Time        // deadline, end of a sleep or next attempt of an open one; zero: none
+	Started  time.Time        `json:",omitzero"` // when it was asked for; of a step when its first attempt began
+	Ended    time.Time        `json:",omitzero"` // zero: not ended
+	Wake     time.Time        `json:",omitzero"` // deadline, end of a sleep or next attempt of an open one; zero: none
 	Size     int              // of the stored value in bytes
 	Owes     bool             // a completed step that carries a compensation, undone or not
 	Undone   bool             // a step that Owes, whose compensation has succeeded
@@ -38,11 +40,14 @@ type HistoryEntry struct {
 	// 8, with at most 1 KiB of text each, once it has succeeded, and at most 20 before that, or
 	// if it has failed. The number of the first one, less 1, is how many were left out.
 	Failures []FailedAttempt
+	// Tried is when the last attempt on record ended: of an open step or compensation, whose
+	// attempts have all failed so far. Zero: none is on record.
+	Tried time.Time `json:",omitzero"`
 	// Executing is when the attempt began that is being executed: of an open step whose body
 	// has taken 10 s or longer. Its number is Attempts + 1, and Value is the detail of its last
 	// heartbeat. Zero: none is known, as of a step in a transaction. If the process has died
 	// since, the attempt is made again. A step that waits for its next attempt has a Wake.
-	Executing time.Time
+	Executing time.Time `json:",omitzero"`
 	// By and Why are of the Act with which a promise was assigned; "": none was given. The HTTP
 	// API gives the identity and its reason.
 	By, Why string
@@ -62,19 +67,19 @@ type LoopInfo struct {
 
 // FailedAttempt is an attempt of a step, or of a compensation, that has failed.
 type FailedAttempt struct {
-	Number  int // from 1
-	Began   time.Time
-	Ended   time.Time
-	Code    string // as FailureRecord.Code
-	Message string // of the error
+	Number  int       // from 1
+	Began   time.Time `json:",omitzero"`
+	Ended   time.Time `json:",omitzero"`
+	Code    string    // as FailureRecord.Code
+	Message string    // of the error
 }
 
 // ReceivedMessage is a message that a receive has consumed.
 type ReceivedMessage struct {
 	Name    string
-	Sent    time.Time
-	Headers Headers // that it was sent with
-	Value   RawValue
+	Sent    time.Time `json:",omitzero"`
+	Headers Headers   // that it was sent with
+	Value   RawValue  `json:",omitzero"`
 }
 
 // LocationOf returns a location as HistoryEntry has it, of one that a store has: of the Loc
@@ -177,9 +182,10 @@ func (e *HistoryEntry) Err() error {
 		if failure, err = stored.DecodeFailure(e.value); err != nil {
 			return err
 		}
-	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind.Undoes()):
+	case e.State == store.Open && (e.Kind == store.KindStep || e.Kind.Undoes()),
+		e.State == store.Withdrawn && e.Kind == store.KindStep && !e.Ended.IsZero():
 		progress, err := stored.DecodeProgress(e.value)
-		if err != nil || len(progress.Causes) == 0 {
+		if err != nil || len(progress.Causes) == 0 || progress.Succeeded {
 			return err
 		}
 		failure = progress.Causes[len(progress.Causes)-1]
@@ -275,12 +281,20 @@ func (e *HistoryEntry) unpackStep() {
 	failed := e.Attempts
 	switch e.State {
 	case store.Done:
-		causes, e.content, e.damaged = stored.SplitTried(e.value)
+		var t stored.Tried
+		t, e.damaged = stored.SplitTried(e.value)
+		causes, e.content = t.Causes, t.Value
 		failed--
 	case store.Open:
 		var p stored.Progress
 		p, e.damaged = stored.DecodeProgress(e.value)
 		causes, e.Executing, e.content = p.Causes, p.Begun.Time(), p.Detail
+	case store.Withdrawn:
+		var p stored.Progress
+		p, e.damaged = stored.DecodeProgress(e.value)
+		if causes = p.Causes; e.Ended.IsZero() || p.Succeeded {
+			failed-- // the attempt that was cut
+		}
 	case store.FailedEntry:
 		if f, err := stored.DecodeFailure(e.value); err == nil { // otherwise Err says so
 			causes = f.Causes
@@ -293,6 +307,9 @@ func (e *HistoryEntry) unpackStep() {
 		e.Failures = append(e.Failures, FailedAttempt{
 			Number: failed - len(causes) + i + 1, Began: f.Began.Time(), Ended: f.Ended.Time(), Code: f.Code, Message: f.Message,
 		})
+		if e.State == store.Open {
+			e.Tried = f.Ended.Time()
+		}
 	}
 }
 
@@ -311,12 +328,9 @@ type HistoryQuery struct {
 // in byte order, occurrences and iterations by number. Errors: ErrNotFound, and
 // ErrInvalid for a location that is none.
 func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]HistoryEntry, error) {
-	run, ok, err := r.engine.inner.Get(ctx, runID)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("history of run %q: %w", runID, err)
-	case !ok:
-		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	run, err := r.engine.find(ctx, runID)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
 	}
 	query := store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Limit: q.Limit, Values: q.Values}
 	if q.After != "" {
@@ -373,14 +387,14 @@ func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]Hist
 func (e *Engine) entry(s *store.Entry) HistoryEntry {
 	entry := HistoryEntry{
 		Location: location.Loc(s.Loc).String(), Kind: s.Kind, State: s.State, Number: s.Seq, Born: s.Born,
-		Attempts: s.Attempt, Started: s.Started.Time(), Wake: s.Wake.Time(), Size: s.Size,
+		Attempts: s.Attempt, Started: s.Started.Time(), Size: s.Size,
 		Owes: s.Owes && s.State == store.Done, value: s.Value, codecs: e.codecs, errors: e.errors,
 	}
 	switch {
-	case s.State == store.Done || s.State == store.FailedEntry:
+	case s.State == store.Done || s.State == store.FailedEntry || s.State == store.Withdrawn && s.Kind == store.KindStep:
 		entry.Ended = s.Ended.Time()
-	case s.State == store.Open && s.Attempt > 0:
-		entry.Tried = s.Ended.Time()
+	case s.State == store.Open:
+		entry.Wake = s.Wake.Time()
 	}
 	entry.unpack()
 	return entry

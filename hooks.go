@@ -64,7 +64,7 @@ type Hook struct {
 	// Value is a JSON pointer to what the run gets. "": the whole body.
 	Value string
 
-	Created time.Time // or replaced; set by Create
+	Created time.Time `json:",omitzero"` // or replaced; set by Create
 	By, Why string    // likewise
 }
 
@@ -316,7 +316,8 @@ func (e *Engine) standing(ctx context.Context, id string) ([]store.Entry, []stor
 
 // HookDelivery is what a call has brought.
 type HookDelivery struct {
-	ID     string // by which the sender knows it: the idempotency key
+	ID     string // by which the sender knows it
+	Key    string // of two deliveries with the same key one is carried out; default: ID, which a sender should sign
 	Event  string // what it is about, where the sender says so in a header; "": nothing
 	Target string // what Hook.Target leads to
 	Value  json.RawMessage
@@ -330,18 +331,22 @@ const (
 )
 
 // Deliver carries out what a webhook does, once for each delivery: again reports that it was
-// done before, by this delivery or, of a promise, by anybody. Who has signed the call is the
+// done before, by a delivery with this key or, of a promise, by anybody. Who has signed the call is the
 // caller's to know. Errors: ErrNotFound, ErrTerminal and ErrExists for the run, ErrInvalid,
 // ErrUnknownWorkflow, ErrInboxFull, ErrTopicFull, ErrTooLarge, and those of the store.
 func (h Hooks) Deliver(ctx context.Context, hook *Hook, d HookDelivery) (again bool, err error) {
-	if again, err = h.deliver(ctx, hook, &d); err != nil {
+	again, err = h.deliver(ctx, hook, &d)
+	if errors.Is(err, ErrKeyUsed) {
+		return true, nil // though the sender has changed the body
+	}
+	if err != nil {
 		return false, fmt.Errorf("hook %q: %w", hook.Name, err)
 	}
 	return again, nil
 }
 
 func (h Hooks) deliver(ctx context.Context, hook *Hook, d *HookDelivery) (again bool, err error) {
-	sum := sha256.Sum256([]byte(hook.Name + "\x00" + d.ID))
+	sum := sha256.Sum256([]byte(hook.Name + "\x00" + cmp.Or(d.Key, d.ID)))
 	key := "hook-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 	headers := Headers{stored.ByHeader: "hook:" + hook.Name, HookHeader: hook.Name, HookDeliveryHeader: d.ID}
 	if d.Event != "" {

@@ -2,6 +2,7 @@ package stet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,9 +27,10 @@ type Library interface {
 	// go. An error is logged; the names of before stay.
 	Names(ctx context.Context, e *Engine) ([]string, error)
 	// Definition returns the code of a run, each time before that is loaded into memory: a
-	// definition of the run's workflow. While it returns an error the run stays as it is,
-	// neither failed nor stalled, and is asked for again after Config.Poll. ctx ends with the
-	// length of a lease.
+	// definition of the run's workflow. ErrNotFound and ErrInvalid, also wrapped, say that there
+	// is no code for this run: it stalls with CauseCode, until a person has provided the code and
+	// resumes the run, or ends it. After any other error the run stays as it is, and is asked for
+	// again after Config.Poll. ctx ends with the length of a lease.
 	Definition(ctx context.Context, e *Engine, run *LibraryRun) (Definition, error)
 }
 
@@ -98,7 +100,10 @@ func (l *librarian) known() []string {
 // Code implements library.Source.
 func (l *librarian) Code(ctx context.Context, s *store.Snapshot) (engine.Workflow, error) {
 	d, err := l.definition(ctx, s)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrInvalid):
+		return engine.Workflow{}, fmt.Errorf("%w: %w", library.ErrNoCode, err)
+	case err != nil:
 		return engine.Workflow{}, err
 	}
 	return d.workflow(l.engine), nil

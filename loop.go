@@ -89,8 +89,9 @@ func (k Key) applyLoop(o *loopOptions) { o.key = string(k) }
 // Config.MaxBytes); a promise that was made in one counts as ended.
 //
 // In a cancelled branch Loop returns ErrCancelled, also when body ignores it. A
-// state that cannot be encoded or is over Config.MaxValue, and a zero Next without
-// an error, are errors of Loop. Every below 1 and Keep below None are ErrInvalid.
+// state that cannot be encoded or is over Config.MaxValue stalls the run (see OnBug); with
+// FailOnBug it is an error of Loop, as a zero Next without an error is. Every below 1 and
+// Keep below None are ErrInvalid.
 func Loop[S, R any](
 	ctx Context, name string, state S, body func(Context, S) (Next[S, R], error), opts ...LoopOption,
 ) (R, error) {
@@ -109,7 +110,7 @@ func Loop[S, R any](
 	codecs := ctx.env.engine.codecs
 	first, err := codecs.encode(state)
 	if err != nil {
-		return value, loopFailure(name, err)
+		return value, ctx.unencodable(loopFailure(name, err))
 	}
 	err = ctx.branch.Loop(runner.Loop{
 		Call: ctx.call(name, o.key), State: first,
@@ -134,7 +135,7 @@ func Loop[S, R any](
 			}
 			data, err = codecs.encode(next.state)
 			if err != nil {
-				err = loopFailure(name, err)
+				err = ctx.unencodable(loopFailure(name, err))
 			}
 			return data, true, err
 		},

@@ -116,8 +116,8 @@ func (m Message[T]) ReceiveBatch(ctx Context, most int, opts ...WaitOption) ([]T
 }
 
 // Send sends a message to a run. It is durable when Send returns. With a
-// SendKey, equal keys to one run give one delivery. Errors: ErrNotFound,
-// ErrTerminal, ErrInboxFull, ErrTooLarge, and those of the store.
+// SendKey, equal keys and values to one run give one delivery. Errors: ErrNotFound,
+// ErrTerminal, ErrInboxFull, ErrTooLarge, ErrKeyUsed, and those of the store.
 func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, opts ...SendOption) error {
 	data, err := e.encodeValue("message "+string(m), value)
 	if err != nil {
@@ -140,7 +140,6 @@ func (m Message[T]) Send(ctx context.Context, e *Engine, runID string, value T, 
 // ErrInboxFull, ErrInvalid and ErrTooLarge.
 func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...PublishOption) error {
 	ctx.mustBeGiven()
-	e := ctx.env.engine
 	o := publishOptions{as: "send " + string(m)}
 	for _, opt := range opts {
 		opt.applyPublish(&o)
@@ -151,7 +150,7 @@ func (m Message[T]) SendFrom(ctx Context, runID string, value T, opts ...Publish
 	if err := checkReceiver("message", string(m), runID); err != nil {
 		return err
 	}
-	data, err := e.encodeValue("message "+string(m), value)
+	data, err := ctx.encode("message "+string(m), value)
 	if err != nil {
 		return err
 	}
@@ -187,8 +186,8 @@ func checkReceiver(what, name, runID string) error {
 // Delivery is a message with what accompanies it.
 type Delivery[T any] struct {
 	Value   T
-	Sent    time.Time
-	Headers Headers // that the sender has given, or of the run whose step has sent it
+	Sent    time.Time `json:",omitzero"`
+	Headers Headers   // that the sender has given, or of the run whose step has sent it
 }
 
 // ReceiveDelivery is Receive for code that wants to know more of the message than
@@ -266,8 +265,9 @@ func sendOptionsOf(ctx context.Context, opts []SendOption, observed Headers) (se
 	return o, nil
 }
 
-// SendKey is the idempotency key of a message: 1 to 255 bytes, unique in the
-// run's inbox.
+// SendKey is the idempotency key of a message, event or update: 1 to 255 bytes. Of a message it is unique for the name
+// in the run's inbox, of an event in its topic, of an update in the run's inbox. The same key with another value is
+// ErrKeyUsed.
 type SendKey string
 
 func (k SendKey) applySend(o *sendOptions) { o.key = &k }
@@ -292,11 +292,24 @@ func (e *Engine) send(
 	if err != nil {
 		return false, err
 	}
-	_, err = e.put(ctx, runID, item)
+	answer, err := e.put(ctx, runID, item)
 	if errors.Is(err, errDuplicate) {
-		return true, nil // the first delivery stands
+		return true, e.sameMessage(ctx, runID, answer.Run.No, item)
 	}
-	return false, err
+	return answer.Repeated, err
+}
+
+// sameMessage returns ErrKeyUsed if the message with the ID of item is another one. A fork, and a run that was rewound
+// after its inbox was swept, have messages whose origin is not known: these count as the same.
+func (e *Engine) sameMessage(ctx context.Context, runID string, run store.RunNo, item *store.Item) error {
+	found, err := e.store.Inbox(ctx, run, item.ID)
+	if err != nil {
+		return fmt.Errorf("message %q to run %q: %w", item.Name, runID, err)
+	}
+	if len(found) > 0 && found[0].Origin != "" && found[0].Origin != item.Origin {
+		return fmt.Errorf("message %q to run %q: %w", item.Name, runID, ErrKeyUsed)
+	}
+	return nil
 }
 
 func sendItem(
@@ -327,7 +340,8 @@ func messageItem(name string, value []byte, key *SendKey) (*store.Item, error) {
 		if err := key.check("message", name); err != nil {
 			return nil, err
 		}
-		id = itemID("m", string(*key))
+		// By its origin the store tells a repeat from another message.
+		id, origin = itemID("m", fmt.Sprintf("%d:%s:%s", len(name), name, *key)), requestOrigin(name, value)
 	}
 	return &store.Item{Kind: store.ItemMessage, Name: name, ID: id, Origin: origin, Value: value}, nil
 }

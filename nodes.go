@@ -90,11 +90,36 @@ func (i *NodesInfo) UnservedWorkflow(workflow string) error {
 	return &UnservedError{Workflow: workflow}
 }
 
-// anyLiving reports whether a node lives that has the workflow and fits.
+// anyLiving reports whether a node lives and executes runs that has the workflow and fits.
 func (i *NodesInfo) anyLiving(workflow string, fits func(*store.Node) bool) bool {
 	return slices.ContainsFunc(i.Nodes, func(n store.Node) bool {
-		return i.Alive(&n) && slices.Contains(n.Workflows, workflow) && fits(&n)
+		return i.Executes(&n) && slices.Contains(n.Workflows, workflow) && fits(&n)
 	})
+}
+
+// warnOfStranger logs it if the store has one owner at a time, and that is another service: a process that has no
+// workflow in common with this one. What is started here waits as long as the other one works. An earlier process of
+// the same service has workflows in common, or its name, or is known to be dead.
+func (cfg *Config) warnOfStranger(d *store.Description) {
+	if d.Slots != 1 || len(cfg.Workflows) == 0 {
+		return
+	}
+	for i := range d.Leases {
+		l := &d.Leases[i]
+		at := slices.IndexFunc(d.Nodes, func(n store.Node) bool { return n.ID == l.Node && n.Boot == l.Boot })
+		if l.Until <= d.Now || at < 0 || l.Node == cfg.Node || !d.Alive(&d.Nodes[at]) || len(d.Nodes[at].Workflows) == 0 {
+			continue
+		}
+		holder := &d.Nodes[at]
+		shared := func(w Definition) bool { return slices.Contains(holder.Workflows, w.Name()) }
+		if slices.ContainsFunc(cfg.Workflows, shared) {
+			continue
+		}
+		cfg.Logger.Warn("another service executes the runs of this store, one process at a time: those of this process "+
+			"wait; give each service a store of its own, or one process all workflows", "holder", holder.ID,
+			"pid", holder.PID, "host", holder.Host, "workflows", holder.Workflows)
+		return
+	}
 }
 
 // UnservedError says that no node lives that can execute a run, and what for.

@@ -111,17 +111,17 @@ type RunEvent struct {
 	ID          string
 	Workflow    string
 	Group       string
-	Status      store.Status // of RunEnded and RunStalled; otherwise as it was before
+	Status      store.Status `json:",omitzero"` // of RunEnded and RunStalled; otherwise as it was before
 	Incarnation int          // counts the run's continue-as-new
 	Generation  int          // counts its rewinds
-	Created     time.Time
-	Started     time.Time // zero: it was never executed
-	Ended       time.Time // of RunEnded; otherwise zero
-	Node        string    // of the process that tells it: see Config.Node
+	Created     time.Time    `json:",omitzero"`
+	Started     time.Time    `json:",omitzero"` // zero: it was never executed
+	Ended       time.Time    `json:",omitzero"` // of RunEnded; otherwise zero
+	Node        string       // of the process that tells it: see Config.Node
 	// Resumed is, for Waited and Sent, when a wait was last over during which nothing had
 	// happened in the run for Observer.LongPause; zero: none was, as far as the history says
 	// that a Loop keeps.
-	Resumed time.Time
+	Resumed time.Time `json:",omitzero"`
 
 	run    *store.Run
 	engine *Engine
@@ -159,11 +159,11 @@ type TurnInfo struct {
 // WaitEnded is a wait that is over.
 type WaitEnded struct {
 	Location string
-	Name     string // of the operation, without key and occurrence
-	Kind     string // "sleep", "receive", "promise", "timer", "wait", "child", "run", "event"
-	Failed   bool   // it ended with an error, such as ErrTimeout
-	Since    time.Time
-	Until    time.Time
+	Name     string    // of the operation, without key and occurrence
+	Kind     string    // "sleep", "receive", "promise", "timer", "wait", "child", "run", "event"
+	Failed   bool      // it ended with an error, such as ErrTimeout
+	Since    time.Time `json:",omitzero"`
+	Until    time.Time `json:",omitzero"`
 
 	entry *store.Entry
 }

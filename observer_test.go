@@ -124,7 +124,7 @@ func TestReplayIsNotObserved(t *testing.T) {
 		s := memory.New()
 		defer s.Close()
 		var w witness
-		cfg := stet.Config{Workflows: []stet.Definition{code}, Observer: w.observer(), MaxParked: stet.None}
+		cfg := stet.Config{Workflows: []stet.Definition{code}, Observer: w.observer(), MaxParkedBytes: stet.None}
 		first, stop := observed(t, s.Join(), cfg)
 		if _, err := code.Start(t.Context(), first, 1, stet.ID("r")); err != nil {
 			t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 type RunPolicy struct {
 	MaxRunTime    time.Duration // None: without limit
 	MaxSuspension time.Duration // None: without limit
-	OnFailure     OnFailure
-	OnBug         OnBug
+	OnFailure     OnFailure     `json:",omitzero"`
+	OnBug         OnBug         `json:",omitzero"`
 	// Retention counts by itself, whatever the code that a process has: a field that is zero
 	// is as the definition and the configuration say.
 	Retention Retention

@@ -27,6 +27,9 @@ type Preview struct {
 	Messages int
 	// Cancelled are the IDs of children that would be cancelled. A fork cancels none.
 	Cancelled []string
+	// Retried are the IDs of the children, and of theirs, that have failed and would be
+	// retried with the run.
+	Retried []string
 }
 
 // Preview returns what a verb would do to a run as it stands, and changes nothing. The verb
@@ -65,6 +68,9 @@ func (r Runs) Preview(ctx context.Context, runID string, verb store.ItemKind, at
 	var p *Preview
 	if err == nil {
 		p, err = preview(&run, entries, verb, loc)
+	}
+	if err == nil && verb == store.ItemRetry {
+		p.Retried, err = r.engine.retried(ctx, &run, entries)
 	}
 	refused := history.Refusal("")
 	switch {

@@ -17,7 +17,7 @@ type PromiseInfo struct {
 	Token    string    // the right to assign it: any process that has it can
 	Assigned bool      // resolved or rejected: it takes no other assignment
 	Rejected bool      // by Engine.Reject
-	At       time.Time // when it was assigned, or handed to the code; zero: not assigned
+	At       time.Time `json:",omitzero"` // when it was assigned, or handed to the code; zero: not assigned
 }
 
 // Promise returns how the promise with the token stands. Errors are those of

@@ -106,10 +106,10 @@ type QueueInfo struct {
 
 // QueueSource says where settings of a queue come from.
 type QueueSource struct {
-	By    string // the node that has declared them, or the operator who has overridden them
-	Build string // of the node that has declared them
-	Why   string // the operator's reason
-	At    time.Time
+	By    string    // the node that has declared them, or the operator who has overridden them
+	Build string    // of the node that has declared them
+	Why   string    // the operator's reason
+	At    time.Time `json:",omitzero"`
 }
 
 func queueSource(s *permit.Source) QueueSource {
@@ -363,9 +363,9 @@ func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
 	return info, nil
 }
 
-// List returns all queues, newest first.
+// List returns all queues, newest first, including queues that were created a moment ago.
 func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
-	var queues []QueueInfo
+	var list []QueueInfo
 	f := store.Filter{Workflows: []string{permit.Workflow}, Limit: 1000}
 	for {
 		page, err := q.engine.store.List(ctx, f)
@@ -377,12 +377,22 @@ func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
 		for i := range page.Runs {
-			if name, ok := permit.Queue(page.Runs[i].ID); ok && states[i].Exists {
-				queues = append(queues, *queueInfo(name, &states[i]))
+			name, ok := permit.Queue(page.Runs[i].ID)
+			if !ok {
+				continue
 			}
+			if !states[i].Exists { // or its node has yet to learn that it was created
+				switch states[i], _, err = q.engine.inner.Queues().State(ctx, name); {
+				case errors.Is(err, queues.ErrNoQueue):
+					continue
+				case err != nil:
+					return nil, fmt.Errorf("list queues: %w", err)
+				}
+			}
+			list = append(list, *queueInfo(name, &states[i]))
 		}
 		if f.Cursor = page.Next; page.Next == "" {
-			return queues, nil
+			return list, nil
 		}
 	}
 }

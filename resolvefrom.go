@@ -29,7 +29,7 @@ func (k Key) applyAssign(o *assignOptions)   { o.key = string(k) }
 // new; both are recorded as the operation's outcome. And ErrCancelled and ErrTooLarge.
 func ResolveFrom(ctx Context, token string, value any, opts ...AssignOption) error {
 	ctx.mustBeGiven()
-	data, err := ctx.env.engine.encodeValue("promise", value)
+	data, err := ctx.encode("promise", value)
 	if err != nil {
 		return err
 	}

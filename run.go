@@ -29,7 +29,8 @@ func (r *Run[Out]) ID() string { return r.id }
 // Wait returns the run's result once it has ended. If it has failed, was
 // cancelled or is stalled the error is a *RunError. It is the context's if that
 // ends before, and ErrNotFound if there is no such run. A context that ends at once does
-// not hide a result that is there: Wait looks once.
+// not hide a result that is there: Wait looks once. While the store cannot be reached Wait
+// goes on; if ctx ends then, the error wraps store.ErrUnavailable, too.
 func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
 	run, err := r.engine.Runs().wait(ctx, r.id)
 	if err != nil {
@@ -107,7 +108,7 @@ func (r *Run[Out]) Cancel(ctx context.Context, act Act) (bool, error) {
 // RunError says that a run has not succeeded.
 type RunError struct {
 	RunID  string
-	Status store.Status // Failed, Cancelled or Stalled
+	Status store.Status `json:",omitzero"` // Failed, Cancelled or Stalled
 	Reason string       // of Cancelled and Stalled
 	// Owed are the locations of the steps that were completed and whose
 	// compensations did not run, because the run was terminated, or cancelled

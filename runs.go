@@ -28,23 +28,23 @@ type RunInfo struct {
 	Workflow string
 	Shard    store.Shard // whose owner executes the run
 
-	Status      store.Status
-	Marks       store.Marks
-	Reason      string // why it is stalled or cancelled
-	Cause       Cause  // of a stalled run, in one word; "": it is not stalled
-	Incarnation int    // how often it has continued as new
-	Generation  int    // how often it was retried, rewound or edited
-	Build       string // the latest one that has worked on it; "": none, or unknown
-	Suspect     int    // how often its process died while it executed, as far as that is not refuted
+	Status      store.Status `json:",omitzero"`
+	Marks       store.Marks  `json:",omitzero"`
+	Reason      string       // why it is stalled or cancelled
+	Cause       Cause        // of a stalled run, in one word; "": it is not stalled
+	Incarnation int          // how often it has continued as new
+	Generation  int          // how often it was rewound
+	Build       string       // the latest one that has worked on it; "": none, or unknown
+	Suspect     int          // how often its process died while it executed, as far as that is not refuted
 
 	Parent         store.RunNo // 0: it is no child
 	ParentID       string      // of Info and List; "": it is no child, or its parent was deleted
 	ParentLocation string      // where the parent has started it; "": there is none, or it was detached
 
-	Created time.Time
-	Started time.Time // zero: it never ran; a fork has begun when it was created
-	Ended   time.Time // zero: it has not ended
-	Wake    time.Time // when it goes on by itself, or begins; zero: no time is set
+	Created time.Time `json:",omitzero"`
+	Started time.Time `json:",omitzero"` // zero: it never ran; a fork has begun when it was created
+	Ended   time.Time `json:",omitzero"` // zero: it has not ended
+	Wake    time.Time `json:",omitzero"` // when it goes on by itself, or begins; zero: no time is set
 
 	Tags    Tags
 	Headers Headers     // that the run was started with
@@ -55,6 +55,10 @@ type RunInfo struct {
 	// *UnservedError. nil: one can execute it, or it has ended. Of Info and List.
 	Unserved error
 
+	// Why says why the run stands as it does, the most important first. A listing without values says
+	// nothing of what a suspended run waits for. Of Info and List.
+	Why []Why
+
 	// WaitsFor says what a suspended run waits for, up to ten operations. A listing
 	// without values leaves it out.
 	WaitsFor []WaitInfo
@@ -62,12 +66,14 @@ type RunInfo struct {
 	// Input and Output are the values, which a listing without values leaves out.
 	// Output is the result of a run that has succeeded; of another it is the record that
 	// Err was made from.
-	Input, Output         RawValue
-	InputSize, OutputSize int // encoded, in bytes
+	Input, Output         RawValue `json:",omitzero"`
+	InputSize, OutputSize int      // encoded, in bytes
 
 	// Err is why the run has not succeeded, a *RunError, or nil. A listing without
 	// values leaves it out.
 	Err error
+
+	waits []byte // the record of WaitsFor
 }
 
 // LostWake reports whether the run is suspended, waits until a time, and has no time at
@@ -80,14 +86,28 @@ func (i *RunInfo) LostWake() bool {
 
 // WaitInfo is something that a suspended run waits for.
 type WaitInfo struct {
-	Location string    `json:"location"`
-	Kind     string    `json:"kind"`            // "sleep", "receive", "promise", "child", …
-	Names    []string  `json:"names,omitempty"` // of messages
-	Run      string    `json:"run,omitempty"`   // ID of a child or an awaited run
-	Topic    string    `json:"topic,omitempty"` // of an event
-	Queue    string    `json:"queue,omitempty"` // of a step that waits for a permit of it
-	Since    time.Time `json:"since"`
-	Until    time.Time `json:"until,omitzero"` // deadline, of a Select the earliest; zero: none
+	Location string   `json:"location"`
+	Kind     string   `json:"kind"`             // "sleep", "receive", "promise", "child", …
+	Names    []string `json:"names,omitempty"`  // of messages, or of updates
+	Update   bool     `json:"update,omitempty"` // Names are those of updates
+	Run      string   `json:"run,omitempty"`    // ID of a child or an awaited run
+	Topic    string   `json:"topic,omitempty"`  // of an event
+	Queue    string   `json:"queue,omitempty"`  // of a step that waits for a permit of it, or of a task
+	// Task is the name of a task that a worker is to execute, or executes. TaskSince is when it was offered, or when the
+	// worker got it; LeaseUntil is when that worker's lease ends unless it is renewed; zero: it is offered. Worker has it,
+	// or had it last, as it names itself.
+	Task       string    `json:"task,omitempty"`
+	Worker     string    `json:"worker,omitempty"`
+	TaskSince  time.Time `json:"task_since,omitzero"`
+	LeaseUntil time.Time `json:"lease_until,omitzero"`
+	// TaskUnasked says that no worker has asked for a task with this name.
+	TaskUnasked bool      `json:"task_unasked,omitempty"`
+	Since       time.Time `json:"since"`
+	Until       time.Time `json:"until,omitzero"` // deadline, of a Select the earliest; next attempt; zero: none
+	// Failed is how many attempts of a step have failed since Since, all of them, and Error the
+	// beginning of the last failure's message.
+	Failed int    `json:"failed,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 // Info returns how a run stands. ErrNotFound: there is none with the ID.
@@ -103,7 +123,22 @@ func (r Runs) Info(ctx context.Context, runID string) (*RunInfo, error) {
 	if err := r.complete(ctx, infos); err != nil {
 		return nil, err
 	}
-	return &infos[0], nil
+	return &infos[0], r.stoppedSince(ctx, &infos[0])
+}
+
+// stoppedSince fills in since when a run is paused or stalled.
+func (r Runs) stoppedSince(ctx context.Context, run *RunInfo) error {
+	if run.Status.Terminal() || len(run.Why) == 0 || run.Status != store.Stalled && run.Marks&store.Paused == 0 {
+		return nil
+	}
+	audit, err := r.engine.store.Audit(ctx, run.Number)
+	if err != nil {
+		return fmt.Errorf("audit of run %q: %w", run.ID, err)
+	}
+	if rests := restsOf(audit); len(rests) > 0 && rests[len(rests)-1].To == 0 {
+		run.Why[0].Since = rests[len(rests)-1].From.Time()
+	}
+	return nil
 }
 
 // complete fills in what the rows of runs do not say.
@@ -112,19 +147,23 @@ func (r Runs) complete(ctx context.Context, infos []RunInfo) error {
 	if err := nameParents(ctx, e.store, infos); err != nil {
 		return err
 	}
+	if err := e.taskWaits(ctx, infos); err != nil {
+		return err
+	}
 	var nodes *NodesInfo
 	for i := range infos {
 		run := &infos[i]
-		if run.Status.Terminal() || e.single && e.inner.Workflows().Code.Has(run.Workflow) && e.Owner() {
-			continue
-		}
-		if nodes == nil {
+		served := run.Status.Terminal() || e.single && e.inner.Workflows().Code.Has(run.Workflow) && e.Owner()
+		if nodes == nil && (!served || run.Status == store.Running) {
 			var err error
 			if nodes, err = e.Nodes().Info(ctx); err != nil {
 				return err
 			}
 		}
-		run.Unserved = nodes.Unserved(run)
+		if !served {
+			run.Unserved = nodes.Unserved(run)
+		}
+		run.Why = whyOf(run, nodes)
 	}
 	return nil
 }
@@ -184,6 +223,7 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 	}
 	if run.Waits != nil && run.Status == store.Suspended {
 		_ = json.Unmarshal(run.Waits, &info.WaitsFor) // only shown; a newer form shows as nothing
+		info.waits = run.Waits
 	}
 	return info
 }
@@ -217,6 +257,9 @@ func (r Runs) List(ctx context.Context, f store.Filter) (runs []RunInfo, next st
 	if err := r.complete(ctx, runs); err != nil {
 		return nil, "", err
 	}
+	if len(f.IDs) == 1 && len(runs) == 1 {
+		return runs, page.Next, r.stoppedSince(ctx, &runs[0])
+	}
 	return runs, page.Next, nil
 }
 
@@ -225,15 +268,13 @@ func (r Runs) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) 
 	return r.engine.store.Count(ctx, f)
 }
 
-// Audit returns what operators did to a run, oldest first. Requests that were
-// refused are not in it. ErrNotFound: there is no run with the ID.
+// Audit returns what operators did to a run, oldest first, and when the engine has paused or
+// stalled it by itself: Who is "engine" then. Requests that were refused are not in it.
+// ErrNotFound: there is no run with the ID.
 func (r Runs) Audit(ctx context.Context, runID string) ([]store.Audit, error) {
-	run, ok, err := r.engine.inner.Get(ctx, runID)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("audit of run %q: %w", runID, err)
-	case !ok:
-		return nil, fmt.Errorf("audit of run %q: %w", runID, ErrNotFound)
+	run, err := r.engine.find(ctx, runID)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
 	}
 	return r.engine.store.Audit(ctx, run.No)
 }

@@ -25,7 +25,7 @@ type Schedule struct {
 
 	// Overlap says what becomes of an instant while a run of the schedule has not
 	// ended. Default: SkipOverlap.
-	Overlap Overlap
+	Overlap Overlap `json:",omitzero"`
 	// CatchUp is how late an instant may be started, when nobody was there at the
 	// time; what is later is skipped. Default 1 h, at least 1 s; None: however late.
 	CatchUp time.Duration
@@ -59,36 +59,13 @@ const (
 	CancelPrevious Overlap = Overlap(planner.CancelPrevious)
 )
 
-var overlapNames = [...]string{SkipOverlap: "skip", BufferOne: "buffer-one", AllowOverlap: "allow",
-	CancelPrevious: "cancel-previous"}
-
 // String returns the policy as the command line shows it: "skip", "buffer-one",
 // "allow" or "cancel-previous".
 func (o Overlap) String() string {
 	if planner.Overlap(o).Valid() {
-		return overlapNames[o]
+		return overlapWords[o]
 	}
 	return fmt.Sprintf("overlap(%d)", uint8(o))
-}
-
-// MarshalText makes an Overlap its name in JSON.
-func (o Overlap) MarshalText() ([]byte, error) {
-	if !planner.Overlap(o).Valid() {
-		return nil, fmt.Errorf("invalid overlap policy %d", uint8(o))
-	}
-	return []byte(o.String()), nil
-}
-
-// UnmarshalText is the inverse of MarshalText.
-func (o *Overlap) UnmarshalText(text []byte) error {
-	for i, name := range overlapNames {
-		if name != "" && name == string(text) {
-			*o = Overlap(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("overlap policy: expected skip, buffer-one, allow or cancel-previous, found %q: %w", text,
-		ErrInvalid)
 }
 
 // ScheduleOption is an option of Workflow.Schedule: RefuseExisting, UntilCarriedOut or

@@ -27,12 +27,12 @@ type ScheduleInfo struct {
 	// is damaged. "": it is well.
 	Stalled string
 
-	PausedAt    time.Time // zero: it is not paused
+	PausedAt    time.Time `json:",omitzero"` // zero: it is not paused
 	PauseReason string
 
 	Next      []time.Time    // the next instants, at most 5; empty while it is paused
 	Running   []ScheduledRun // that have not ended as far as the schedule knows, by instant
-	Buffered  time.Time      // the instant that is started when they have ended; zero: none
+	Buffered  time.Time      `json:",omitzero"` // the instant that is started when they have ended; zero: none
 	Backfills int            // that have not come to their end
 
 	// Started and Skipped count instants, with those of triggers and backfills.
@@ -44,15 +44,15 @@ type ScheduleInfo struct {
 // ScheduledRun is a run that a schedule has started.
 type ScheduledRun struct {
 	RunID   string
-	Instant time.Time
+	Instant time.Time `json:",omitzero"`
 }
 
 // ScheduleDecision is what became of an instant, or of several that follow each
 // other and were skipped for one reason.
 type ScheduleDecision struct {
-	From, To time.Time // the first instant and the last one
+	From, To time.Time `json:",omitzero"` // the first instant and the last one
 	Count    int64     // of instants
-	At       time.Time // when it was decided
+	At       time.Time `json:",omitzero"` // when it was decided
 	RunID    string    // of the run that was started; "": skipped
 	Reason   string    // why it was skipped
 }

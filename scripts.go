@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet/internal/entity"
@@ -41,8 +42,8 @@ type ScriptVersion struct {
 	Hash    [sha256.Size]byte // of the code
 	Size    int               // of the code, in bytes
 	By, Why string            // of the first deploy
-	At      time.Time         // of the first deploy
-	Left    time.Time         // when it ceased to be current; zero: it is, or never was
+	At      time.Time         `json:",omitzero"` // of the first deploy
+	Left    time.Time         `json:",omitzero"` // when it ceased to be current; zero: it is, or never was
 }
 
 // ScriptInfo is how a script stands.
@@ -50,7 +51,7 @@ type ScriptInfo struct {
 	Name     string
 	Current  int // the version with which runs begin; 0: none
 	By, Why  string
-	At       time.Time       // since then it is the current one
+	At       time.Time       `json:",omitzero"` // since then it is the current one
 	Versions []ScriptVersion // oldest first; List leaves them out
 }
 
@@ -316,7 +317,9 @@ func (s Scripts) BoundTo(ctx context.Context, runID string) (int, error) {
 // with an audit entry. The engine's Library must have the code. The run is paused meanwhile,
 // and its history replayed against the version: a *ReplayError says where it does not fit,
 // and the run stays as it was. Other errors: ErrNotFound for the run or version, ErrRefused
-// for a run that has ended or has not begun, ErrInvalid, ErrPending, and those of the store.
+// for a run that has ended or has not begun, ErrInvalid, ErrPending, and those of the store. The
+// run goes on after an error as after a success; if the process is killed meanwhile, the run stays
+// paused until the same move is made again, or a person resumes it.
 func (s Scripts) Move(ctx context.Context, runID string, to int, act Act) error {
 	err := s.move(ctx, runID, to, act)
 	if err != nil && !errors.As(err, new(*ReplayError)) {
@@ -324,6 +327,12 @@ func (s Scripts) Move(ctx context.Context, runID string, to int, act Act) error 
 	}
 	return err
 }
+
+// moving begins the reason of a pause that Move makes.
+const moving = "moved to another version of its script"
+
+// resumeWithin is how long Move waits until a run that it has paused goes on. The request is durable before.
+const resumeWithin = 10 * time.Second
 
 func (s Scripts) move(ctx context.Context, runID string, to int, act Act) error {
 	e := s.engine
@@ -350,20 +359,55 @@ func (s Scripts) move(ctx context.Context, runID string, to int, act Act) error 
 	if _, err := e.inner.Workflows().Code.Look(ctx); err != nil {
 		return err
 	}
-	if run.Status != store.Stalled && run.Marks&store.Paused == 0 {
-		if act.Why == "" {
-			act.Why = fmt.Sprintf("moved to version %d of its script", to)
-		}
-		if _, err := e.Runs().Pause(ctx, runID, act); err != nil {
+	isPaused := run.Marks&store.Paused != 0
+	byMove, err := s.pausedByMove(ctx, &run)
+	switch {
+	case err != nil:
+		return err
+	case run.Status == store.Stalled || isPaused && !byMove:
+		return s.rebind(ctx, run.No, to, act) // it stays so: a person resumes it
+	}
+	pause := act
+	if pause.Why = moving; act.Why != "" {
+		pause.Why = stored.Cut(moving+": "+act.Why, store.MaxWhy-4)
+	}
+	if !isPaused {
+		_, err = e.Runs().Pause(ctx, runID, pause)
+		if errors.Is(err, ErrRefused) || errors.Is(err, ErrTerminal) || errors.Is(err, ErrNotFound) {
 			return err
 		}
-		defer func() {
-			if _, err := e.Runs().Resume(context.WithoutCancel(ctx), runID, act); err != nil && !errors.Is(err, ErrTerminal) {
-				e.log.Error("a run that was paused to be moved is not resumed; resume it", "run_id", runID, "error", err)
-			}
-		}()
 	}
-	return s.rebind(ctx, run.No, to, act)
+	if err == nil {
+		err = s.rebind(ctx, run.No, to, act)
+	}
+	return errors.Join(err, s.resumeMoved(ctx, runID, pause))
+}
+
+// pausedByMove reports whether the last pause of a paused run was a move's.
+func (s Scripts) pausedByMove(ctx context.Context, run *store.Run) (bool, error) {
+	if run.Marks&store.Paused == 0 {
+		return false, nil
+	}
+	audit, err := s.engine.store.Audit(ctx, run.No)
+	byMove := false
+	for i := range audit {
+		if audit[i].Verb == store.ItemPause.String() {
+			byMove = strings.HasPrefix(audit[i].Why, moving)
+		}
+	}
+	return byMove, err
+}
+
+// resumeMoved resumes a run that a move has paused. A pause whose answer did not come may be granted later, so the
+// resume is asked for then, too, and withdraws it.
+func (s Scripts) resumeMoved(ctx context.Context, runID string, act Act) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeWithin)
+	defer cancel()
+	_, err := s.engine.Runs().Resume(ctx, runID, act)
+	if err == nil || errors.Is(err, ErrTerminal) || errors.Is(err, ErrRefused) || errors.Is(err, ErrPending) {
+		return nil // it has ended, was resumed by a person, or goes on as soon as a process executes it
+	}
+	return fmt.Errorf("the run may be paused; move it again, or resume it: %w", err)
 }
 
 // rebind replays a run that stands still against a version, and binds it to that.

@@ -19,36 +19,53 @@ type Shape struct {
 	// waits for several operations, that is the one that was requested last.
 	Path []PathPart
 
-	// From and To are the time that the path explains: the run's, up to now if it has not
-	// ended. All of Before and Took, and After, add up to it.
-	From, To time.Time
+	// From and To are the time that the path explains: from when the run was created until it ended,
+	// or now. All of Before and Took, and After, add up to it, and so do all of Spent.
+	From, To time.Time     `json:",omitzero"`
 	After    time.Duration // from the end of the last part until To
 	// Cut says that the run began before From, with operations that are not recorded any
 	// more: iterations of a loop that were pruned, or what came before a continue-as-new.
 	Cut bool
+	// Spent says what the time from From to To went to.
+	Spent []TimeSpent
 
 	// Boxes are the operations and the scopes that they stand in. The first is the run, and
 	// each comes before those in it.
 	Boxes []ShapeBox
 }
 
+// TimeSpent is a part of a run's time.
+type TimeSpent struct {
+	// On says on what, in one word: begin (before it was claimed for the first time), code (with
+	// commits), running (its code or a step, of which no record has come yet), step, worker (a step that
+	// a worker executed), wait (for messages, events, promises, times, other runs), retry (pauses between
+	// attempts), permit (waiting for one of Queue), place (waiting for one on its node: MaxSteps, PerNode),
+	// offered (to workers), claim (what it waited for had come, and no node had taken it up), node (no
+	// node that lives can execute it), paused, stalled, or ended (before it was retried or rewound).
+	On    string
+	Queue string // of worker, permit and offered
+	Text  string // the same in a few words
+	Took  time.Duration
+	Grows bool // the run has not ended, and spends its time on this now
+}
+
 // PathPart is an operation on the critical path.
 type PathPart struct {
 	Location string
-	Kind     store.Kind
-	State    store.EntryState
-	Began    time.Time
+	Kind     store.Kind       `json:",omitzero"`
+	State    store.EntryState `json:",omitzero"`
+	Began    time.Time        `json:",omitzero"`
 	// Before is from the end of the operation that caused it, or the begin of the path,
 	// until it began: time of the code and its commits, and of a step that waited for a
-	// permit. Took is from there until it ended; of an open operation until now.
+	// permit or a place. Took is from there until it ended; of an open operation until now.
 	Before, Took time.Duration
 }
 
 // ShapeBox is an operation, a scope with operations in it, or both.
 type ShapeBox struct {
 	Location string           // "" of the run
-	Kind     store.Kind       // of the operation at the location; 0: there is none
-	State    store.EntryState // of that operation; 0: there is none
+	Kind     store.Kind       `json:",omitzero"` // of the operation at the location; 0: there is none
+	State    store.EntryState `json:",omitzero"` // of that operation; 0: there is none
 	Critical bool             // it is on the critical path, or has operations that are
 	Parent   int              // index of the box around it; -1 of the run
 
@@ -58,19 +75,19 @@ type ShapeBox struct {
 	// the other; otherwise they are parallel, and in different lanes of one stage.
 	Stages [][][]int
 
-	Open, Done, Failed, Withdrawn int       // operations at and in it
-	From, To                      time.Time // of these the first begin and the last end; To is zero while one is open
+	Open, Done, Failed, Withdrawn int // operations at and in it
+	// From and To are of these the first begin and the last end; To is zero while one is open.
+	From, To time.Time `json:",omitzero"`
 }
 
-// Shape returns the shape of a run. It reads the run's whole history, without values.
+// Shape returns the shape of a run. It reads the run's whole history, without values other than
+// those of steps on the critical path that are short: up to 64 KiB each, and 1 MiB in all. Of
+// other steps Spent does not say what each attempt waited for.
 // ErrNotFound: there is no run with the ID.
 func (r Runs) Shape(ctx context.Context, runID string) (*Shape, error) {
-	run, ok, err := r.engine.inner.Get(ctx, runID)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("shape of run %q: %w", runID, err)
-	case !ok:
-		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	run, err := r.engine.findWaits(ctx, runID)
+	if err != nil {
+		return nil, fmt.Errorf("shape: %w", err)
 	}
 	entries, err := r.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation})
 	if err != nil {
@@ -84,10 +101,17 @@ func (r Runs) Shape(ctx context.Context, runID string) (*Shape, error) {
 		}
 		now = d.Now
 	}
-	path, boxes := shape.PathOf(&run, entries, now), shape.BoxesOf(entries)
+	path, boxes := shape.PathOf(run, entries, now), shape.BoxesOf(entries)
+	facts, err := r.shapeFacts(ctx, run, entries, path.Parts)
+	if err != nil {
+		return nil, fmt.Errorf("shape of run %q: %w", runID, err)
+	}
 	s := &Shape{
 		Path: make([]PathPart, len(path.Parts)), From: path.From.Time(), To: path.To.Time(),
 		After: path.After, Cut: path.Cut, Boxes: make([]ShapeBox, len(boxes)),
+	}
+	for _, share := range path.Shares(run, entries, facts) {
+		s.Spent = append(s.Spent, TimeSpent{string(share.Term), share.Queue, share.String(), share.Took, share.Grows})
 	}
 	critical := make(map[int]bool, len(path.Parts))
 	for i, p := range path.Parts {

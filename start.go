@@ -38,7 +38,7 @@ type startOptions struct {
 
 // ID names the run: 1 to 255 printable bytes that do not end in "@" and digits
 // and do not begin with "stet.".
-// Without one the run gets a UUIDv7, which sorts by time.
+// Without one the run gets a UUIDv7, which sorts by time. Given to a child, see Workflow.Go.
 type ID string
 
 func (id ID) applyStart(o *startOptions) error {

@@ -2,6 +2,7 @@ package stet
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,9 @@ func (k Key) applyPublish(o *publishOptions) { o.key = string(k) }
 // IdempotencyKey.
 //
 // fn gets a context that ends when the attempt's time is over, when the branch
-// is cancelled, and when this node must stop. The value that Step returns has
+// is cancelled, and when this node must stop. An error that fn returns after the node has
+// told it to stop counts for nothing, also a Permanent one: fn is executed again elsewhere.
+// A success counts. The value that Step returns has
 // passed the codec, live as in a replay. An error is a *StepError with the
 // causes, or ErrCancelled.
 func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
@@ -147,7 +150,7 @@ func (s *stepBody) execute(ctx context.Context, _ *runner.Body) runner.BodyResul
 	}
 	data, err := e.codecs.encode(value)
 	if err != nil {
-		return runner.BodyResult{Failure: encodingFailure(err), Final: true}
+		return runner.BodyResult{Failure: encodingFailure(err), Final: true, Unrecorded: true}
 	}
 	if tx != nil {
 		result, err := tx.record(ctx, data)
@@ -233,7 +236,7 @@ type StepInfo struct {
 	Node    string  // of the process that executes it: see Config.Node
 	Headers Headers // of the run
 	// Resumed is as in RunEvent.
-	Resumed time.Time
+	Resumed time.Time `json:",omitzero"`
 
 	attempt *steps.Attempt
 }
@@ -274,8 +277,9 @@ func EngineOf(ctx context.Context) *Engine {
 type engineKey struct{}
 
 // Heartbeat says that the step is alive: the attempt's timeout begins again. A
-// non-nil detail is recorded, at most once a second, and is there in the next
-// attempt (LastDetail). It is encoded as JSON; an error is that of the encoding.
+// non-nil detail is recorded, once a second the last one, and with the end of an attempt
+// that fails, and is there in the next attempt (LastDetail). It is encoded as JSON; an error
+// is that of the encoding, for which the run stalls if the step returns it (see OnBug).
 // Outside a step it does nothing.
 func Heartbeat(ctx context.Context, detail any) error {
 	if steps.AttemptOf(ctx) == nil {
@@ -285,7 +289,7 @@ func Heartbeat(ctx context.Context, detail any) error {
 	if detail != nil {
 		var err error
 		if data, err = (codecs{JSON}).encode(detail); err != nil {
-			return err
+			return &unrecorded{fmt.Errorf("detail of a heartbeat: %w", err)}
 		}
 	}
 	steps.Beat(ctx, data)

@@ -27,8 +27,8 @@ type Stream[T any] string
 // Append adds an item. It is part of the commit that records what led to it:
 // readers never see what a crash takes back, and a replay appends nothing again.
 // It waits for nothing, makes no entry (but one before the first completion of the
-// run), and works in a cancelled branch. Errors: ErrTooLarge, ErrInvalid for a bad Keep,
-// and those of encoding.
+// run), and works in a cancelled branch. ErrInvalid: a bad Keep. An item that does not encode
+// or is too large stalls the run (see OnBug); with FailOnBug it is ErrInvalid or ErrTooLarge.
 func (s Stream[T]) Append(ctx Context, item T, opts ...AppendOption) error {
 	ctx.mustBeGiven()
 	keep, err := keepOf(opts)
@@ -37,7 +37,7 @@ func (s Stream[T]) Append(ctx Context, item T, opts ...AppendOption) error {
 	}
 	data, err := ctx.env.engine.codecs.encode(item)
 	if err != nil {
-		return fmt.Errorf("stream %q: %w: %w", string(s), err, ErrInvalid)
+		return ctx.unencodable(fmt.Errorf("stream %q: %w: %w", string(s), err, ErrInvalid))
 	}
 	return ctx.seen(ctx.branch.Append(runner.Call{Name: string(s)}, data, keep))
 }
@@ -77,7 +77,8 @@ func keepOf(opts []AppendOption) (int64, error) {
 // It waits while 64 KiB of the body are on their way to the store, until ctx ends; the error
 // is the cause then. It may be called concurrently while the body executes. ErrInvalid: ctx
 // is of no step, of one in a transaction (which a crash takes back), or of one that has
-// ended. ErrTooLarge and those of encoding: as of Append.
+// ended. An item that is too large is ErrTooLarge, one that does not encode ErrInvalid; the run
+// stalls if the body returns that (see OnBug).
 func (s Stream[T]) Emit(ctx context.Context, item T, opts ...AppendOption) error {
 	return s.error(s.emit(ctx, item, opts))
 }
@@ -102,10 +103,10 @@ func (s Stream[T]) emit(ctx context.Context, item T, opts []AppendOption) error 
 	data, err := e.codecs.encode(item)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", err, ErrInvalid)
+		return &unrecorded{fmt.Errorf("%w: %w", err, ErrInvalid)}
 	case len(data) > e.limits.Value:
-		return fmt.Errorf("an item has %d bytes, more than the limit of %d: store it elsewhere and emit a reference: %w",
-			len(data), e.limits.Value, ErrTooLarge)
+		return &unrecorded{fmt.Errorf("an item has %d bytes, more than the limit of %d: store it elsewhere and emit "+
+			"a reference: %w", len(data), e.limits.Value, ErrTooLarge)}
 	}
 	err = attempt.Emit(ctx, steps.Emitted{Stream: string(s), Value: data, Keep: keep})
 	if errors.Is(err, steps.ErrEnded) {
@@ -124,8 +125,8 @@ func (s Stream[T]) error(err error) error {
 
 // StreamItem is an item of a stream.
 type StreamItem[T any] struct {
-	Position int64 // from 1
-	At       time.Time
+	Position int64     // from 1
+	At       time.Time `json:",omitzero"`
 	// Skipped is how many items the reader has missed right before this one: the stream keeps
 	// only the newest (Keep), and they were dropped.
 	Skipped int64
@@ -166,8 +167,9 @@ func (s Stream[T]) Items(
 
 // Tail yields the items of a run's stream after a position, 0 for all, and then
 // what comes, until the run has ended. To go on later, pass the position of the
-// last item seen. It costs no query while nothing changes. An error is yielded
-// last: the cause of ctx's end, or those of Items.
+// last item seen. It costs no query while nothing changes, and goes on while the store
+// cannot be reached. An error is yielded last: the cause of ctx's end, which wraps
+// store.ErrUnavailable if the store was away then, or those of Items.
 func (s Stream[T]) Tail(ctx context.Context, e *Engine, runID string, after int64) iter.Seq2[StreamItem[T], error] {
 	return func(yield func(StreamItem[T], error) bool) {
 		for raw, err := range e.Runs().Tail(ctx, runID, string(s), after) {
@@ -255,7 +257,7 @@ func (e *Engine) items(ctx context.Context, q store.StreamQuery) ([]StreamItem[R
 // Tail is Stream.Tail for a stream whose type is not known.
 func (r Runs) Tail(ctx context.Context, runID, stream string, after int64) iter.Seq2[StreamItem[RawValue], error] {
 	return func(yield func(StreamItem[RawValue], error) bool) {
-		run, err := r.engine.find(ctx, runID)
+		run, err := r.engine.await(ctx, runID)
 		if err == nil {
 			err = r.engine.follow(ctx, run, func() (bool, error) {
 				for {

@@ -21,6 +21,8 @@ func (t Tags) applyStart(o *startOptions) error {
 	return err
 }
 
+func (t Tags) applyChild(o *childOptions) { o.tags, o.err = t.pairs(false) }
+
 // pairs checks tags and sorts them by key.
 func (t Tags) pairs(removal bool) ([]store.Pair, error) {
 	if len(t) > store.MaxTags {

@@ -63,12 +63,12 @@ func (t Task[In, Out]) Run(ctx Context, in In, opts ...TaskOption) (Out, error) 
 	e := ctx.env.engine
 	input, err := codecs{JSON}.encode(in)
 	if err == nil {
-		err = checkName("task", string(t))
-	}
-	if err == nil {
 		err = e.checkSize("input of task "+string(t), input)
 	}
 	if err != nil {
+		return zero, ctx.unencodable(fmt.Errorf("task %q: %w", string(t), err))
+	}
+	if err := checkName("task", string(t)); err != nil {
 		return zero, fmt.Errorf("task %q: %w", string(t), err)
 	}
 	o.result = reflect.TypeFor[Out]()

@@ -60,6 +60,9 @@ type LeaseRequest struct {
 	// Request makes the request known, so that a repeat gets the same leases: a text that
 	// the worker uses once, of at most 255 bytes. "": a repeat is another request.
 	Request string
+	// By tells workers of the same name from each other, as the server does by their identities: one gets no tasks and
+	// no notices of cancelled leases of a worker with another By. Nobody sees it. "" is one like others.
+	By string
 }
 
 func (r *LeaseRequest) check() error {
@@ -110,7 +113,7 @@ type LeasedTask struct {
 	Queue    string
 	// Detail is that of the last heartbeat of former workers; nil: none.
 	Detail  json.RawMessage
-	Expires time.Time // when the lease does, unless it is renewed
+	Expires time.Time `json:",omitzero"` // when the lease does, unless it is renewed
 }
 
 // Leased is the answer to a LeaseRequest.
@@ -133,7 +136,7 @@ func (t Tasks) Lease(ctx context.Context, r LeaseRequest) (*Leased, error) {
 		return nil, err
 	}
 	got, err := t.engine.desk.Lease(ctx, tasks.Request{
-		Worker: r.Worker, Names: r.Names, Max: r.Max, Wait: r.Wait, For: r.For, ID: r.Request})
+		Worker: r.Worker, Names: r.Names, Max: r.Max, Wait: r.Wait, For: r.For, ID: r.Request, By: r.By})
 	if err != nil {
 		return nil, fmt.Errorf("lease tasks: %w", err)
 	}
@@ -193,7 +196,7 @@ func (t Tasks) leased(ctx context.Context, got []tasks.Task) ([]LeasedTask, erro
 		if p.Permit == nil || p.Permit.Ticket != task.Ticket {
 			continue
 		}
-		headers, err := decodeHeaders(run.Headers)
+		headers, err := decodeHeaders(stored.Headers(run.Headers))
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +261,7 @@ var leaseStates = map[byte]LeaseState{permit.LeaseHeld: LeaseIsHeld, permit.Leas
 type LeaseStanding struct {
 	Lease   string
 	State   LeaseState
-	Expires time.Time // of one that was renewed
+	Expires time.Time `json:",omitzero"` // of one that was renewed
 }
 
 // Heartbeat renews leases to the length from now (1 s to 1 h, default 30 s), and with each the
@@ -287,8 +290,9 @@ func (t Tasks) Heartbeat(ctx context.Context, length time.Duration, beats ...Tas
 }
 
 // Release gives leases back, up to MaxLeasedTasks: their tasks are offered again, as the same
-// attempts. The answers are in their order: LeaseIsReleased; LeaseIsCancelled where the task is
-// wanted no more and ends instead; LeaseIsGone where there was none, so also of a repeat. Errors
+// attempts. The answers are in their order: LeaseIsReleased; LeaseIsCancelled where the run is
+// cancelled; LeaseIsGone where there was none, so also of a repeat. A released task may have been
+// begun: if its step has an Undo, a cancelled run waits until a worker has ended the task. Errors
 // are those of Heartbeat.
 func (t Tasks) Release(ctx context.Context, leases ...string) ([]LeaseStanding, error) {
 	if err := checkLeases(leases); err != nil {
@@ -482,8 +486,8 @@ type TaskInfo struct {
 	Priority int
 	// Worker has it, or of an expired one had it last; "": nobody, or one without a name.
 	Worker string
-	Since  time.Time // it was offered, or leased
-	Until  time.Time // of a leased one: when the lease expires
+	Since  time.Time `json:",omitzero"` // it was offered, or leased
+	Until  time.Time `json:",omitzero"` // of a leased one: when the lease expires
 	Lost   int       // leases of the attempt that have expired
 	// Cancelling: the run is cancelled, and waits for the end of the task.
 	Cancelling bool

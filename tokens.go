@@ -35,8 +35,8 @@ type TokenInfo struct {
 	// within that limit, as "topic:jobs". None: no limit. A worker has no Workflows, and Named
 	// are the tasks that it may lease: "task:resize", or "task:media-*" for all that begin so.
 	Workflows, Named []string
-	Created          time.Time
-	Expires          time.Time // zero: never
+	Created          time.Time `json:",omitzero"`
+	Expires          time.Time `json:",omitzero"` // zero: never
 	By               string    // who has created it
 }
 

@@ -70,12 +70,9 @@ func (m TopicMode) String() string { return m.inner().String() }
 
 // ParseTopicMode is the inverse of String. The error wraps ErrInvalid.
 func ParseTopicMode(name string) (TopicMode, error) {
-	for m := range Consumed + 1 {
-		if m.String() == name {
-			return m, nil
-		}
-	}
-	return 0, fmt.Errorf("mode of a topic: expected broadcast or consumed, found %q: %w", name, ErrInvalid)
+	var m TopicMode
+	err := m.UnmarshalText([]byte(name))
+	return m, err
 }
 
 func (m TopicMode) inner() event.Mode { return event.Mode(m) + event.Broadcast }
@@ -156,7 +153,8 @@ func (t Topic[T]) settings() (event.Settings, error) {
 // [Publish].
 //
 // Errors: ErrTopicFull while runs may still want as much as Cap and CapBytes say; ErrInvalid
-// for the topic's fields or a key; ErrTooLarge, and those of the store.
+// for the topic's fields or a key; ErrKeyUsed if the key was used for another value; ErrTooLarge, and those of the
+// store.
 func (t Topic[T]) Publish(ctx context.Context, e *Engine, value T, opts ...SendOption) (eventID string, err error) {
 	eventID, _, err = t.publish(ctx, e, value, opts)
 	return eventID, err
@@ -187,7 +185,8 @@ func (t Topic[T]) publish(
 		if err := o.key.check("event of topic", t.Name); err != nil {
 			return "", false, err
 		}
-		id = itemID(event.KeyKind, string(*o.key))
+		// By its origin the store tells a repeat from another event.
+		id, origin = itemID(event.KeyKind, string(*o.key)), requestOrigin(t.Name, data)
 	}
 	like := event.Event{Value: data, Headers: o.stored}
 	if err := e.rooms.Admit(ctx, t.Name, settings, like.Size()); err != nil {
@@ -198,7 +197,10 @@ func (t Topic[T]) publish(
 	if err != nil {
 		return "", false, fmt.Errorf("publish to topic %q: %w", t.Name, err)
 	}
-	return event.PublicID(id), answer.Outcome == store.Duplicate, nil // of the first one, if the key is known
+	if answer.Outcome == store.Duplicate {
+		return "", false, fmt.Errorf("publish to topic %q: %w", t.Name, ErrKeyUsed)
+	}
+	return event.PublicID(id), answer.Repeated, nil
 }
 
 // Receive waits for an event of the topic and returns its value. The error is
@@ -227,7 +229,7 @@ func (t Topic[T]) Receive(ctx Context, opts ...WaitOption) (T, error) {
 type Event[T any] struct {
 	ID      string
 	Value   T
-	Sent    time.Time // when it was published
+	Sent    time.Time `json:",omitzero"` // when it was published
 	Headers Headers   // that the publisher has given, or of the run that has published it
 }
 
@@ -312,7 +314,6 @@ func (h Headers) applyPublish(o *publishOptions) { o.headers = append(o.headers,
 // ErrInvalid and ErrTooLarge.
 func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (eventID string, err error) {
 	ctx.mustBeGiven()
-	e := ctx.env.engine
 	o := publishOptions{as: "publish " + t.Name}
 	for _, opt := range opts {
 		opt.applyPublish(&o)
@@ -321,7 +322,7 @@ func Publish[T any](ctx Context, t Topic[T], value T, opts ...PublishOption) (ev
 	if err != nil {
 		return "", err
 	}
-	data, err := e.encodeValue("event of topic "+t.Name, value)
+	data, err := ctx.encode("event of topic "+t.Name, value)
 	if err != nil {
 		return "", err
 	}

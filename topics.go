@@ -9,7 +9,6 @@ import (
 
 	"github.com/stet-run/stet/internal/entity/topic"
 	"github.com/stet-run/stet/internal/event"
-	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/store"
 )
 
@@ -54,19 +53,21 @@ type TopicInfo struct {
 // EventInfo is an event that a topic keeps.
 type EventInfo struct {
 	ID       string
+	Number   store.ItemNo // events are published in the order of their numbers
 	Mode     TopicMode
-	Sent     time.Time
-	Expires  time.Time // zero: with the topic's retention
+	Sent     time.Time `json:",omitzero"`
+	Expires  time.Time `json:",omitzero"` // zero: with the topic's retention
 	Headers  Headers
 	Size     int   // of the value in bytes
 	Received int64 // runs that got it, of a broadcast one
 	InFlight bool  // on its way to a run
+	LeftOut  bool  // the value, by the EventPage
 
 	value  []byte
 	codecs codecs
 }
 
-// Decode decodes the event's value into v, a pointer.
+// Decode decodes the event's value into v, a pointer. One that was left out leaves v alone.
 func (i *EventInfo) Decode(v any) error { return i.codecs.decode(i.value, v) }
 
 // List returns how the topics of the store stand, by name: all to which anything
@@ -109,21 +110,27 @@ func (t Topics) Info(ctx context.Context, name string) (*TopicInfo, error) {
 	return &info, nil
 }
 
-// Events returns the events that a topic keeps, in the order in which they were
-// published. ErrNotFound as for Topic.
-func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
+// EventPage selects events of a topic. The zero EventPage selects all.
+type EventPage struct {
+	Before  store.ItemNo // only events with a lower EventInfo.Number; 0: all
+	Limit   int          // at most so many, the last ones; 0: all
+	Longest int          // leaves out values with more bytes, whose Size is there; 0: none; below 0: all
+	// Bytes leaves out the values of older events once those of newer ones have so many bytes; 0: none.
+	Bytes int
+}
+
+// Events returns the events that a topic keeps, or those of a page, in the order in which they were
+// published. ErrNotFound as for Info.
+func (t Topics) Events(ctx context.Context, name string, page ...EventPage) ([]EventInfo, error) {
 	run, err := t.engine.topicRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := t.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
-	if err == nil {
-		err = payload.ReadableEntries(entries)
+	var p topic.Page
+	for _, each := range page {
+		p = topic.Page(each)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("events of topic %q: %w", name, err)
-	}
-	held, err := topic.Events(entries)
+	held, err := topic.Events(ctx, t.engine.store, run.No, p)
 	if err != nil {
 		return nil, fmt.Errorf("events of topic %q: %w", name, err)
 	}
@@ -132,8 +139,9 @@ func (t Topics) Events(ctx context.Context, name string) ([]EventInfo, error) {
 		h := &held[i]
 		headers, _ := decodeHeaders(h.Headers) // were written by encode
 		infos[i] = EventInfo{
-			ID: event.PublicID(h.ID), Mode: modeOf(h.Mode), Sent: h.Sent.Time(), Headers: headers, Size: len(h.Value),
-			Received: h.Runs, InFlight: h.InFlight, value: h.Value, codecs: t.engine.codecs,
+			ID: event.PublicID(h.ID), Number: h.Number, Mode: modeOf(h.Mode), Sent: h.Sent.Time(), Headers: headers,
+			Size: h.Bytes, Received: h.Runs, InFlight: h.InFlight, LeftOut: h.Value == nil && h.Bytes > 0,
+			value: h.Value, codecs: t.engine.codecs,
 		}
 		if h.Expires != 0 {
 			infos[i].Expires = h.Expires.Time()
@@ -170,26 +178,19 @@ func (t Topics) Remove(ctx context.Context, name, eventID string, act Act) error
 
 // Waiting returns how the runs stand that wait at a topic, in the order in which they were
 // created; WaitsFor says since when, and until when. A run that has begun to wait a moment
-// ago may be missing. It reads what the topic holds. ErrNotFound as for Info.
+// ago may be missing. They are without their inputs and results. ErrNotFound as for Info.
 func (t Topics) Waiting(ctx context.Context, name string) ([]RunInfo, error) {
 	run, err := t.engine.topicRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := t.engine.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
-	if err == nil {
-		err = payload.ReadableEntries(entries)
-	}
-	var runs []store.RunNo
-	if err == nil {
-		runs, err = topic.Waiting(entries)
-	}
+	runs, err := topic.Waiting(ctx, t.engine.store, run.No)
 	if err != nil {
 		return nil, fmt.Errorf("waits at topic %q: %w", name, err)
 	}
 	var infos []RunInfo
 	for chunk := range slices.Chunk(runs, store.DefaultPage) {
-		page, _, err := t.engine.Runs().List(ctx, store.Filter{Nos: chunk, Limit: len(chunk), Values: true})
+		page, _, err := t.engine.Runs().List(ctx, store.Filter{Nos: chunk, Limit: len(chunk), Values: true, Longest: -1})
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +205,7 @@ func (t Topics) Waiting(ctx context.Context, name string) ([]RunInfo, error) {
 }
 
 func (e *Engine) topicRecord(ctx context.Context, name string) (*store.Run, error) {
-	run, ok, err := e.inner.Get(ctx, event.EntityID(name))
+	run, ok, err := e.inner.Head(ctx, event.EntityID(name))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("topic %q: %w", name, err)

@@ -97,7 +97,7 @@ func sendTx[Tx any](
 	if err := checkPut(&answers[0], runID, item); !errors.Is(err, errDuplicate) {
 		return err
 	}
-	return nil // the first delivery stands
+	return e.sameMessage(ctx, runID, answers[0].Run.No, item)
 }
 
 func applyTx[Tx any](ctx context.Context, tx Tx, e *Engine, commands []store.Command) ([]store.Answer, error) {

@@ -109,7 +109,7 @@ func (t *transactionOf[Tx]) record(ctx context.Context, value []byte) (runner.Bo
 	case err != nil:
 		return runner.BodyResult{}, err
 	case failure != nil:
-		return runner.BodyResult{Failure: failure, Final: true}, nil
+		return runner.BodyResult{Failure: failure, Final: true, Unrecorded: true}, nil
 	case !ok:
 		return runner.BodyResult{}, errLate
 	}

@@ -136,13 +136,14 @@ func (r *Request[Req, Resp]) serve(
 
 // Answer answers the request. The caller sees it once the commit that records
 // what led to it is durable. It waits for nothing and works in a cancelled branch.
-// Only the first of Answer, Reject and Fail counts. Errors: ErrTooLarge and those
-// of encoding; the request is then still unanswered.
+// Only the first of Answer, Reject and Fail counts. An answer that does not encode or is too
+// large stalls the run (see OnBug); with FailOnBug it is ErrInvalid or ErrTooLarge, and the
+// request is still unanswered.
 func (r *Request[Req, Resp]) Answer(ctx Context, resp Resp) error {
 	ctx.mustBeGiven()
 	data, err := ctx.env.engine.codecs.encode(resp)
 	if err != nil {
-		return fmt.Errorf("answer to update %q: %w: %w", r.name, err, ErrInvalid)
+		return ctx.unencodable(fmt.Errorf("answer to update %q: %w: %w", r.name, err, ErrInvalid))
 	}
 	return r.reply(ctx, stored.EncodeAnswer(data, nil, false))
 }
@@ -179,10 +180,10 @@ func (r *Request[Req, Resp]) reply(ctx Context, answer []byte) error {
 // another request it is ErrKeyUsed.
 //
 // Errors: what the run has failed the request with; ErrRefused with the reason if
-// it has rejected it; ErrUnanswered if the run has ended, or continued as new,
-// without an answer, with the *RunError of a run that has failed; ErrPending if ctx
-// ends before, the request standing; ErrNotFound, ErrTerminal, ErrTooLarge, and
-// those of the store.
+// it has rejected it; ErrUnanswered if the run has ended without an answer, or continued as
+// new after it had received the request and before it answered, with the *RunError of a run
+// that has failed; ErrPending if ctx ends before, the request standing; ErrNotFound,
+// ErrTerminal, ErrTooLarge, and those of the store.
 func (u Update[Req, Resp]) Call(
 	ctx context.Context, e *Engine, runID string, req Req, opts ...SendOption,
 ) (Resp, error) {
@@ -219,7 +220,7 @@ func (u Update[Req, Resp]) SendFrom(ctx Context, runID string, req Req, opts ...
 	if err := checkReceiver("update", string(u), runID); err != nil {
 		return "", err
 	}
-	data, err := ctx.env.engine.encodeValue("update "+string(u), req)
+	data, err := ctx.encode("update "+string(u), req)
 	if err != nil {
 		return "", err
 	}

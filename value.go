@@ -21,13 +21,13 @@ type Value[T any] string
 // Set gives the value new content. It is part of the commit that records what led
 // to it: readers never see what a crash takes back, a replay sets nothing again,
 // and of several contents between two commits only the last is written. It waits
-// for nothing, makes no entry, and works in a cancelled branch. Errors:
-// ErrTooLarge and those of encoding.
+// for nothing, makes no entry, and works in a cancelled branch. A content that does not encode
+// or is too large stalls the run (see OnBug); with FailOnBug it is ErrInvalid or ErrTooLarge.
 func (v Value[T]) Set(ctx Context, content T) error {
 	ctx.mustBeGiven()
 	data, err := ctx.env.engine.codecs.encode(content)
 	if err != nil {
-		return fmt.Errorf("value %q: %w: %w", string(v), err, ErrInvalid)
+		return ctx.unencodable(fmt.Errorf("value %q: %w: %w", string(v), err, ErrInvalid))
 	}
 	return ctx.seen(ctx.branch.Set(runner.Call{Name: string(v)}, data))
 }
@@ -51,11 +51,12 @@ func (v Value[T]) Get(ctx context.Context, e *Engine, runID string) (content T, 
 // Watch yields the content of a run's value, as soon as there is one, and then
 // each time it has been set, until the run has ended. A reader that is slower than
 // the run misses contents, never the last one. It costs no query while nothing
-// changes. An error is yielded last: the cause of ctx's end, or those of Get.
+// changes, and goes on while the store cannot be reached. An error is yielded last: the cause
+// of ctx's end, which wraps store.ErrUnavailable if the store was away then, or those of Get.
 func (v Value[T]) Watch(ctx context.Context, e *Engine, runID string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		run, err := e.find(ctx, runID)
+		run, err := e.await(ctx, runID)
 		if err != nil {
 			yield(zero, err)
 			return
@@ -99,7 +100,7 @@ type Feed struct {
 	Last int64
 	// Dropped is how many items of the stream, its first ones, were dropped (Keep).
 	Dropped int64
-	At      time.Time // of the last change
+	At      time.Time `json:",omitzero"` // of the last change
 	Size    int       // of the stored value in bytes; 0 for a stream
 
 	content RawValue
@@ -129,9 +130,19 @@ func (r Runs) Feeds(ctx context.Context, runID string) ([]Feed, error) {
 	return feeds, nil
 }
 
-// find returns the run with the ID.
+// find returns the run with the ID, without values.
 func (e *Engine) find(ctx context.Context, runID string) (*store.Run, error) {
-	page, err := e.store.List(ctx, store.Filter{IDs: []string{runID}, Limit: 1})
+	return e.findBy(ctx, runID, store.Filter{})
+}
+
+// findWaits is find with what the run waits for.
+func (e *Engine) findWaits(ctx context.Context, runID string) (*store.Run, error) {
+	return e.findBy(ctx, runID, store.Filter{Values: true, Longest: -1})
+}
+
+func (e *Engine) findBy(ctx context.Context, runID string, f store.Filter) (*store.Run, error) {
+	f.IDs, f.Limit = []string{runID}, 1
+	page, err := e.store.List(ctx, f)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("run %q: %w", runID, err)
@@ -139,6 +150,15 @@ func (e *Engine) find(ctx context.Context, runID string) (*store.Run, error) {
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	}
 	return &page.Runs[0], nil
+}
+
+// await is find for a call that goes on while the store cannot be reached, until ctx ends.
+func (e *Engine) await(ctx context.Context, runID string) (run *store.Run, err error) {
+	err = e.inner.Waiters().Persist(ctx, func() (err error) {
+		run, err = e.find(ctx, runID)
+		return err
+	})
+	return run, err
 }
 
 // follow calls read now and whenever the run may have something new, until read

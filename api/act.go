@@ -56,11 +56,12 @@ type Preview struct {
 	Owed      []string `json:"owed,omitempty"`
 	Messages  int      `json:"messages,omitempty"`
 	Cancelled []string `json:"cancelled,omitempty"`
+	Retried   []string `json:"retried,omitempty"` // children, and theirs, that are retried with the run
 }
 
 // PreviewOf returns the form of a preview for a run.
 func PreviewOf(id string, p *stet.Preview) *Preview {
-	return &Preview{id, p.From, p.TakenBack, p.Owed, p.Messages, p.Cancelled}
+	return &Preview{id, p.From, p.TakenBack, p.Owed, p.Messages, p.Cancelled, p.Retried}
 }
 
 // Start asks for a run.

@@ -12,7 +12,7 @@ import (
 // Node is a process that works on the store.
 type Node struct {
 	Node      string    `json:"node"`
-	State     string    `json:"state" words:"NodeState"` // working, standing by, draining, drained or silent
+	State     string    `json:"state" words:"NodeState"` // working, standing by, draining, drained, silent or lost
 	Build     string    `json:"build"`
 	Groups    []string  `json:"groups,omitempty"`
 	Shards    int       `json:"shards"`
@@ -24,6 +24,10 @@ type Node struct {
 	LeaseMS   int64     `json:"lease_ms,omitempty"`
 	Draining  bool      `json:"draining,omitempty"`
 	Bodies    []Body    `json:"bodies,omitempty"` // that execute there for over 10 s, the oldest first, up to 100
+	// Zones is a digest of the process's data of time zones: where two nodes differ, they may plan schedules differently.
+	Zones string `json:"zones,omitempty"`
+	// Lacks says what the process lacks to execute some records of the store, by run ID, up to 20.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Body is an execution of a step's body.
@@ -68,6 +72,7 @@ func NodesOf(d *stet.NodesInfo) []Node {
 			Workflows: append([]string{}, n.Workflows...),
 			Host:      n.Host, PID: n.PID, Seen: n.SeenAt.Time(),
 			Boot: n.Boot, LeaseMS: (time.Duration(n.TTL) * time.Microsecond).Milliseconds(), Draining: n.Draining,
+			Zones: n.Zones, Lacks: n.Lacks,
 		}
 		slices.Sort(nodes[i].Workflows)
 		for _, b := range n.Bodies {
@@ -90,10 +95,13 @@ func holds(d *stet.NodesInfo, n *store.Node, l *store.Lease) bool {
 	return l.Node == n.ID && l.Boot == n.Boot && l.Until > d.Now
 }
 
-// NodeState says in words what a node is doing.
+// NodeState says in words what a node is doing. A silent one was not heard of for as long as its leases last, and may
+// come back. A lost one is dead, as far as the others know: they have taken its shards.
 func NodeState(d *stet.NodesInfo, n *store.Node) string {
 	working := slices.ContainsFunc(d.Leases, func(l store.Lease) bool { return holds(d, n, &l) })
 	switch {
+	case d.Lost(n):
+		return nodeLost
 	case !d.Alive(n):
 		return "silent"
 	case n.Draining && working:
@@ -105,6 +113,9 @@ func NodeState(d *stet.NodesInfo, n *store.Node) string {
 	}
 	return "standing by"
 }
+
+// nodeLost is the state of a node whose death is known.
+const nodeLost = "lost"
 
 // Nodes are the processes that work on the store, by name.
 type Nodes struct {
@@ -123,6 +134,7 @@ func (n *Nodes) Info() *stet.NodesInfo {
 		node := store.Node{
 			ID: x.Node, Boot: x.Boot, Build: x.Build, Host: x.Host, PID: x.PID, Workflows: x.Workflows, Groups: x.Groups,
 			TTL: store.Delay(x.LeaseMS * 1000), Draining: x.Draining, SeenAt: store.TimeOf(x.Seen),
+			Gone: x.State == nodeLost, Zones: x.Zones, Lacks: x.Lacks,
 		}
 		for _, b := range x.Bodies {
 			node.Bodies = append(node.Bodies, store.Body{

@@ -65,6 +65,15 @@ type Queue struct {
 	Tasks []TaskCount `json:"tasks,omitempty"`
 }
 
+// Edit edits the reasons of those who have set it, or paused it.
+func (q *Queue) Edit(e Editor) {
+	for _, source := range []*Source{q.DeclaredBy, q.Overridden, q.PausedBy} {
+		if source != nil {
+			e.text(&source.Why)
+		}
+	}
+}
+
 // TaskCount is how many tasks of a name a queue has that are due.
 type TaskCount struct {
 	Name    string `json:"name"`

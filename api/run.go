@@ -1,9 +1,12 @@
 package api
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -32,6 +35,7 @@ type Run struct {
 	Reason      string          `json:"reason,omitempty"`
 	Cause       stet.Cause      `json:"cause,omitempty"` // of a stalled run
 	Owed        []string        `json:"owed,omitempty"`  // steps that a cancelled run has not undone
+	Why         []stet.Why      `json:"why,omitempty"`   // it stands as it does, the most important first
 	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
 	Lacks       string          `json:"lacks,omitempty"` // what it needs to go on that no process has
 	Tags        stet.Tags       `json:"tags,omitempty"`
@@ -46,6 +50,20 @@ type Run struct {
 	ParentLocation string `json:"parent_location,omitempty"`
 	InputSize      int    `json:"input_size,omitempty"` // as it is stored, in bytes
 	OutputSize     int    `json:"output_size,omitempty"`
+
+	// Refused says why a verb about the run is refused as it is now, by verb: cancel, terminate,
+	// pause, resume, retry, rewind, edit, nudge, fork. A verb that is missing is allowed: its owner may
+	// still refuse it at a location, or because of what has happened since.
+	Refused map[string]string `json:"refused,omitempty"`
+	// RewindBefore is the location before which a run can be rewound that has undone its steps,
+	// and so cannot be retried. It is there when one run is read, and not in lists.
+	RewindBefore string `json:"rewind_before,omitempty"`
+}
+
+// judged are the verbs on which Run.Refused has a ruling.
+var judged = []store.ItemKind{
+	store.ItemCancel, store.ItemTerminate, store.ItemPause, store.ItemResume, store.ItemRetry, store.ItemRewind,
+	store.ItemEdit, store.ItemNudge,
 }
 
 // QueuePlace is where a run stands in its queue.
@@ -82,11 +100,20 @@ func PolicyOf(p stet.RunPolicy) *Policy {
 	}
 	return &Policy{
 		MaxRunTimeMS: ms(p.MaxRunTime), MaxSuspensionMS: ms(p.MaxSuspension),
-		OnFailure:       map[stet.OnFailure]string{stet.EndOnFailure: "end", stet.StallOnFailure: "stall"}[p.OnFailure],
-		OnBug:           map[stet.OnBug]string{stet.StallOnBug: "stall", stet.FailOnBug: "fail"}[p.OnBug],
+		OnFailure:       word(p.OnFailure),
+		OnBug:           word(p.OnBug),
 		KeepSucceededMS: ms(p.Retention.Succeeded), KeepFailedMS: ms(p.Retention.Failed),
 		KeepCancelledMS: ms(p.Retention.Cancelled),
 	}
+}
+
+// word returns the text of a word of package stet; the zero one is as it is defined, and "".
+func word(v encoding.TextMarshaler) string {
+	text, err := v.MarshalText()
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // RunPolicy is the inverse of PolicyOf.
@@ -100,10 +127,13 @@ func (p *Policy) RunPolicy() stet.RunPolicy {
 		}
 		return time.Duration(ms) * time.Millisecond
 	}
+	var onFailure stet.OnFailure
+	var onBug stet.OnBug
+	_ = onFailure.UnmarshalText([]byte(p.OnFailure)) // "" is as it is defined; Options refuses what is no word
+	_ = onBug.UnmarshalText([]byte(p.OnBug))
 	return stet.RunPolicy{
 		MaxRunTime: duration(p.MaxRunTimeMS), MaxSuspension: duration(p.MaxSuspensionMS),
-		OnFailure: map[string]stet.OnFailure{"end": stet.EndOnFailure, "stall": stet.StallOnFailure}[p.OnFailure],
-		OnBug:     map[string]stet.OnBug{"stall": stet.StallOnBug, "fail": stet.FailOnBug}[p.OnBug],
+		OnFailure: onFailure, OnBug: onBug,
 		Retention: stet.Retention{
 			Succeeded: duration(p.KeepSucceededMS), Failed: duration(p.KeepFailedMS), Cancelled: duration(p.KeepCancelledMS),
 		},
@@ -164,7 +194,7 @@ func RunOf(info *stet.RunInfo) *Run {
 		Incarnation: info.Incarnation, Generation: info.Generation, Build: info.Build,
 		Parent: info.Parent, ParentID: info.ParentID,
 		Created: info.Created, Started: info.Started, Ended: info.Ended, WakeAt: info.Wake,
-		Input: Value(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, WaitsFor: info.WaitsFor,
+		Input: Value(info.Input.Bytes()), Reason: info.Reason, Cause: info.Cause, Why: info.Why, WaitsFor: info.WaitsFor,
 		Headers: info.Headers, Tags: info.Tags, Policy: PolicyOf(info.Policy),
 		Group: info.Shard.Group, Slot: info.Shard.Slot, Suspect: info.Suspect, ParentLocation: info.ParentLocation,
 		InputSize: info.InputSize, OutputSize: info.OutputSize,
@@ -184,7 +214,26 @@ func RunOf(info *stet.RunInfo) *Run {
 	if info.Unserved != nil {
 		v.Lacks = info.Unserved.Error()
 	}
+	for _, verb := range judged {
+		v.refuse(verb.String(), info.Refusal(verb))
+	}
+	// A fork is ruled like a rewind, except that a run may be forked that a later one has replaced.
+	forked := *info
+	forked.ID = strings.TrimSuffix(info.ID, fmt.Sprintf("@%d", info.Number))
+	v.refuse("fork", forked.Refusal(store.ItemRewind))
 	return v
+}
+
+// refuse notes the reason of a refusal, without the sentinel. With nil it does nothing.
+func (r *Run) refuse(verb string, err error) {
+	if err == nil {
+		return
+	}
+	if r.Refused == nil {
+		r.Refused = map[string]string{}
+	}
+	text := strings.TrimPrefix(err.Error(), stet.ErrRefused.Error()+": ")
+	r.Refused[verb] = strings.TrimSuffix(text, ": "+stet.ErrTerminal.Error())
 }
 
 // RunFailure returns the failure with which a run has ended or stalled, or nil.
@@ -203,13 +252,20 @@ func RunFailure(info *stet.RunInfo) *Failure {
 }
 
 // Edit edits what only readers of values may see: input, output, headers, and the texts of
-// the error and of the reason, which may quote it.
+// the errors and of the reason, which may quote them.
 func (r *Run) Edit(e Editor) {
 	e.value(&r.Input)
 	e.value(&r.Output)
 	e.headers(&r.Headers)
 	r.Error.Edit(e)
 	e.text(&r.Reason)
+	r.Why, r.WaitsFor = slices.Clone(r.Why), slices.Clone(r.WaitsFor) // others may have them
+	for i := range r.Why {
+		e.text(&r.Why[i].Quote)
+	}
+	for i := range r.WaitsFor {
+		e.text(&r.WaitsFor[i].Error)
+	}
 }
 
 // Runs is a page of runs.

@@ -80,10 +80,12 @@ func ScheduleOf(i *stet.ScheduleInfo, past bool) *Schedule {
 	return v
 }
 
-// Edit edits the input and the headers of its runs.
+// Edit edits the input and the headers of its runs, and the reasons why it is paused or stalled.
 func (s *Schedule) Edit(e Editor) {
 	e.value(&s.Input)
 	e.headers(&s.Headers)
+	e.text(&s.Reason)
+	e.text(&s.Stalled)
 }
 
 // Schedules are all schedules, the newest first.

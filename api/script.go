@@ -39,6 +39,14 @@ func ScriptOf(s *stet.ScriptInfo) Script {
 	return out
 }
 
+// Edit edits the reasons of those who have deployed it.
+func (s *Script) Edit(e Editor) {
+	e.text(&s.Why)
+	for i := range s.Versions {
+		e.text(&s.Versions[i].Why)
+	}
+}
+
 // Scripts are the scripts of a store, by name.
 type Scripts struct {
 	Scripts []Script `json:"scripts"`

@@ -11,10 +11,12 @@ import (
 type Shape struct {
 	From  time.Time  `json:"from"` // of the time that the path explains
 	To    time.Time  `json:"to"`
-	Path  []PathPart `json:"path"`            // the critical path, the earliest operation first
-	After int64      `json:"after_us"`        // from the end of the path until To
-	Cut   bool       `json:"cut,omitempty"`   // the path begins after the run: a loop has pruned, or it continued as new
-	Boxes []ShapeBox `json:"boxes,omitempty"` // the first is the run; each comes before those in it
+	Path  []PathPart `json:"path"`          // the critical path, the earliest operation first
+	After int64      `json:"after_us"`      // from the end of the path until To
+	Cut   bool       `json:"cut,omitempty"` // the path begins after the run: a loop has pruned, or it continued as new
+	// Spent is what the time from From to To went to: all of it add up to that.
+	Spent []TimeSpent `json:"spent"`
+	Boxes []ShapeBox  `json:"boxes,omitempty"` // the first is the run; each comes before those in it
 }
 
 // PathPart is an operation on the critical path.
@@ -25,6 +27,15 @@ type PathPart struct {
 	Began    time.Time `json:"began"`
 	Before   int64     `json:"before_us"` // from the end of what caused it until it began
 	Took     int64     `json:"took_us"`
+}
+
+// TimeSpent is a part of a run's time.
+type TimeSpent struct {
+	On    string `json:"on"`              // permit, step, wait, paused, …
+	Queue string `json:"queue,omitempty"` // of permit, offered and worker
+	Text  string `json:"text"`            // the same in a few words
+	Took  int64  `json:"took_us"`
+	Grows bool   `json:"grows,omitempty"` // the run spends its time on this now
 }
 
 // ShapeBox is an operation, a scope with operations in it, or both.
@@ -46,7 +57,11 @@ type ShapeBox struct {
 
 // ShapeOf returns the form of a shape.
 func ShapeOf(s *stet.Shape) *Shape {
-	v := &Shape{From: s.From, To: s.To, After: s.After.Microseconds(), Cut: s.Cut, Path: []PathPart{}}
+	v := &Shape{From: s.From, To: s.To, After: s.After.Microseconds(), Cut: s.Cut, Path: []PathPart{},
+		Spent: []TimeSpent{}}
+	for _, t := range s.Spent {
+		v.Spent = append(v.Spent, TimeSpent{t.On, t.Queue, t.Text, t.Took.Microseconds(), t.Grows})
+	}
 	for _, p := range s.Path {
 		v.Path = append(v.Path, PathPart{
 			p.Location, p.Kind.String(), p.State.String(), p.Began, p.Before.Microseconds(), p.Took.Microseconds(),

@@ -140,8 +140,11 @@ func AuditOf(a *store.Audit) Audit {
 	return Audit{Time: a.Time.Time(), Who: a.Who, Verb: a.Verb, Why: a.Why, Detail: a.Detail}
 }
 
-// Edit edits the detail, which may quote an error.
-func (a *Audit) Edit(e Editor) { e.text(&a.Detail) }
+// Edit edits the reason, and the detail, which may quote an error.
+func (a *Audit) Edit(e Editor) {
+	e.text(&a.Why)
+	e.text(&a.Detail)
+}
 
 // Audits are the acts on a run, oldest first, or a page of those on the store, newest first.
 type Audits struct {

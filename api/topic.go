@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // Topic is how a topic stands.
@@ -32,6 +33,7 @@ type Topic struct {
 // Event is an event that a topic keeps.
 type Event struct {
 	ID       string          `json:"id"`
+	Number   store.ItemNo    `json:"number"` // events are published in the order of their numbers
 	Mode     string          `json:"mode" words:"TopicMode"`
 	Sent     time.Time       `json:"sent"`
 	Expires  time.Time       `json:"expires,omitzero"`
@@ -63,11 +65,11 @@ func TopicOf(i *stet.TopicInfo) *Topic {
 // EventOf returns the form of an event.
 func EventOf(i *stet.EventInfo) *Event {
 	v := &Event{
-		ID: i.ID, Mode: i.Mode.String(), Sent: i.Sent, Expires: i.Expires, Headers: i.Headers,
+		ID: i.ID, Number: i.Number, Mode: i.Mode.String(), Sent: i.Sent, Expires: i.Expires, Headers: i.Headers,
 		Received: i.Received, InFlight: i.InFlight, Size: i.Size,
 	}
 	var value json.RawMessage
-	if err := i.Decode(&value); err == nil { // otherwise it is of another codec, and only its size is shown
+	if err := i.Decode(&value); err == nil && len(value) > 0 { // otherwise it is of another codec, or left out
 		v.Value = value
 	}
 	return v
@@ -94,7 +96,10 @@ type Topics struct {
 	Topics []*Topic `json:"topics"`
 }
 
-// TopicEvents are the events that a topic keeps, in the order in which they were published.
+// TopicEvents are the last events that a topic keeps, or a page of older ones, in the order in which they were
+// published.
 type TopicEvents struct {
 	Events []*Event `json:"events"`
+	// Next is the number before which the page of older events begins; 0: there are none.
+	Next store.ItemNo `json:"next,omitempty"`
 }

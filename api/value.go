@@ -35,7 +35,13 @@ func quoted(text string) json.RawMessage {
 // Redacted stands in place of a value that the reader may not see.
 type Redacted struct {
 	Redacted bool `json:"redacted"` // true
-	Bytes    int  `json:"bytes"`    // length of the value as JSON
+	Bytes    int  `json:"bytes"`    // length of the value: as JSON if it was read, otherwise as it is stored
+}
+
+// Cut replaces a value that is too large for a page. It is read by itself.
+type Cut struct {
+	Cut   bool `json:"cut"`   // true
+	Bytes int  `json:"bytes"` // length of the value: as JSON if it was read, otherwise as it is stored
 }
 
 // Editor changes the values of what is shown: inputs, results, messages, heartbeats, and the

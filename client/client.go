@@ -32,7 +32,8 @@ type Options struct {
 	// says who calls.
 	Token string
 	// HTTP makes the requests. Default: a client without a time limit of its own; the context
-	// of each call bounds it.
+	// of each call bounds it. Its CheckRedirect is not asked: no redirect is followed, because the
+	// token is for the server at the address alone.
 	HTTP *http.Client
 }
 
@@ -56,7 +57,9 @@ func New(address string, o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = &http.Client{}
 	}
-	return &Client{base: base, token: o.Token, http: o.HTTP}, nil
+	staying := *o.HTTP
+	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{base: base, token: o.Token, http: &staying}, nil
 }
 
 // Error is a refusal of the server.
@@ -140,6 +143,10 @@ func (c *Client) send(ctx context.Context, q call) (*http.Response, error) {
 		return nil, err
 	}
 	problem := &Error{}
+	if to := answer.Header.Get("Location"); to != "" && answer.StatusCode < http.StatusBadRequest && !stands {
+		return nil, fmt.Errorf("%s %s: expected an answer of stet, found a redirect to %.200q, which is not followed: "+
+			"give the address of the server itself", q.method, q.path, to)
+	}
 	if json.Unmarshal(data, &problem.Problem) != nil || problem.Code == "" {
 		return nil, fmt.Errorf("%s %s: expected an answer of stet, found status %d: is the address right?", q.method, q.path,
 			answer.StatusCode)

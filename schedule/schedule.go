@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	_ "time/tzdata" // every node knows every zone, also in an image without the system's data; costs 450 KB
 
 	"github.com/netresearch/go-cron"
 )
@@ -34,7 +35,8 @@ type Spec struct {
 	// Cron is an expression of five fields (minute, hour, day of the month, month,
 	// day of the week), of six with seconds before them, or one of @yearly,
 	// @monthly, @weekly, @daily and @hourly. Fields may have lists, ranges, steps and names;
-	// L, W and # are for days ("0 9 * * MON#1": the first Monday).
+	// L, W and # are for days ("0 9 * * MON#1": the first Monday). A range of hours or of
+	// days of the week may go backward: "22-2" is 22, 23, 0, 1 and 2, "FRI-MON" is four days.
 	Cron string `json:"cron,omitempty"`
 	// Zone is the IANA name of the time zone of Cron: "Europe/Berlin". Default: UTC.
 	Zone string `json:"zone,omitempty"`
@@ -104,8 +106,10 @@ func (s Spec) Compile() (*Times, error) {
 	}
 	zone, err := time.LoadLocation(cmp.Or(s.Zone, "UTC"))
 	if err != nil {
-		return bad("Zone: expected a time zone that this machine knows, found %q: "+
-			"install the system's tzdata or import time/tzdata: %w", s.Zone, err)
+		return bad("Zone: expected the IANA name of a time zone, found %q: %w", s.Zone, err)
+	}
+	if err := checkFields(s.Cron); err != nil {
+		return bad("Cron: %q: %w", s.Cron, err)
 	}
 	parsed, err := parser.Parse(s.Cron)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata"
 
 	"github.com/stet-run/stet/schedule"
 )
@@ -252,6 +251,15 @@ func TestBadSpecs(t *testing.T) {
 		{schedule.Spec{Cron: "60 * * * *"}, "Cron: "},
 		{schedule.Spec{Cron: "@every 5s"}, "in Every"},
 		{schedule.Spec{Cron: "@reboot"}, "Cron: "},
+		{schedule.Spec{Cron: "50-10 * * * *"}, "range of minutes"},
+		{schedule.Spec{Cron: "50-10/5 * * * *"}, "range of minutes"},
+		{schedule.Spec{Cron: "50-10 * * * * *"}, "range of seconds"},
+		{schedule.Spec{Cron: "0 0 31-1 * *"}, "range of days of the month"},
+		{schedule.Spec{Cron: "0 0 1 NOV-feb *"}, "range of months"},
+		{schedule.Spec{Cron: "0 0 1 12-2 *"}, "range of months"},
+		{schedule.Spec{Cron: "0,,30 * * * *"}, "without empty items"},
+		{schedule.Spec{Cron: ",0 * * * *"}, "without empty items"},
+		{schedule.Spec{Cron: "0 0 * * MON,"}, "without empty items"},
 		{schedule.Spec{Cron: "TZ=UTC * * * * *"}, "in Zone"},
 		{schedule.Spec{Cron: "CRON_TZ=UTC * * * * *"}, "in Zone"},
 		{schedule.Spec{Cron: "0 0 30 2 *"}, "never due"},
@@ -272,6 +280,28 @@ func TestBadSpecs(t *testing.T) {
 		if _, err := c.spec.Compile(); !errors.Is(err, schedule.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: expected an error with %q, got %v", c.spec, c.want, err)
 		}
+	}
+}
+
+// TestBackwardRanges: hours go over midnight, days of the week over the week's end.
+func TestBackwardRanges(t *testing.T) {
+	monday := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+	for cron, want := range map[string]string{
+		"0 22-2 * * *":    "Mon 00 Mon 01 Mon 02 Mon 22 Mon 23",
+		"0 0 * * FRI-MON": "Mon 00",
+		"0 22-2/2 * * *":  "Mon 00 Mon 02 Mon 22",
+	} {
+		var got []string
+		for _, at := range between(compile(t, schedule.Spec{Cron: cron}), monday.Add(-1), monday.Add(24*time.Hour-1)) {
+			got = append(got, at.Format("Mon 15"))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: expected %s, found %s", cron, want, s)
+		}
+	}
+	week := between(compile(t, schedule.Spec{Cron: "0 0 * * fri-mon"}), monday.Add(-1), monday.AddDate(0, 0, 7).Add(-1))
+	if len(week) != 4 {
+		t.Errorf("FRI-MON: expected four days of a week, found %v", week)
 	}
 }
 

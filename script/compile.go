@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"reflect"
 	"strings"
 
@@ -40,7 +41,7 @@ func Compile(name, source string, tasks []Task, opts ...stet.DefineOption) (*Wor
 		return nil, err
 	}
 	p := newCompiled(compiled{name: name, tasks: known}, code, source)
-	return stet.Define(name, p.run, opts...), nil
+	return define(name, p, opts), nil
 }
 
 func byName(tasks []Task) (map[string]Task, error) {
@@ -71,7 +72,8 @@ type compiled struct {
 	tools   []tool          // that the code names
 	absent  []string        // globals that it names and is not to have
 
-	adds        bool // see guardSums
+	adds        bool     // see guardSums
+	errors      []string // see ownErrors
 	expressions *expressions
 }
 
@@ -86,8 +88,9 @@ func (p *compiled) task(name string) func(context.Context, json.RawMessage) (jso
 // parsed is what a source is parsed to.
 type parsed struct {
 	program     *goja.Program
-	expressions bool // it has regular expressions
-	adds        bool // it adds what may be texts
+	expressions bool     // it has regular expressions
+	adds        bool     // it adds what may be texts
+	errors      []string // of faultNames, that it makes by itself
 }
 
 func parse(name, source string) (parsed, error) {
@@ -100,6 +103,7 @@ func parse(name, source string) (parsed, error) {
 		return p, err
 	}
 	var bad []string
+	var errorCalls []*ast.Expression
 	eachNode(reflect.ValueOf(tree), map[uintptr]bool{}, func(node any) {
 		if e, ok := node.(*ast.RegExpLiteral); ok {
 			p.expressions = true
@@ -107,15 +111,28 @@ func parse(name, source string) (parsed, error) {
 				bad = append(bad, fmt.Sprintf("%v: %v", tree.File.Position(int(e.Idx0())-1), err))
 			}
 		}
+		if n, ok := node.(*ast.NumberLiteral); ok && isBig(n) {
+			bad = append(bad, fmt.Sprintf("%v: %s: a script has no BigInt, whose operations nothing can interrupt",
+				tree.File.Position(int(n.Idx0())-1), n.Literal))
+		}
+		if callee := errorCallee(node); callee != nil {
+			errorCalls = append(errorCalls, callee)
+		}
 		p.adds = guardSums(node) || p.adds
 	})
 	if len(bad) > 0 {
 		return p, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
 	}
+	p.errors = ownErrors(tree, errorCalls)
 	if p.program, err = goja.CompileAST(tree, true); err != nil {
 		return p, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
 	}
 	return p, nil
+}
+
+func isBig(n *ast.NumberLiteral) bool {
+	_, big := n.Value.(*big.Int)
+	return big
 }
 
 // syntax returns the syntax tree of a script.
@@ -154,4 +171,12 @@ func eachNode(v reflect.Value, seen map[uintptr]bool, visit func(node any)) {
 			eachNode(v.Index(i), seen, visit)
 		}
 	}
+}
+
+// footprint is what an interpreter with the library of a script takes in memory, as BenchmarkMarkParked measures it.
+const footprint = stet.Footprint(64 << 10)
+
+// define returns the definition of a script. The options may say another Footprint.
+func define(name string, p *compiled, opts []stet.DefineOption) *Workflow {
+	return stet.Define(name, p.run, append([]stet.DefineOption{footprint}, opts...)...)
 }

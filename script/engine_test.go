@@ -249,13 +249,29 @@ func TestRefusedSources(t *testing.T) {
 		"function workflow( {":                            "1:",
 		"function workflow() { return /(?<=a)b/ }":        "case.js:1:",
 		`function workflow() { return [{ a: /(a)\1/ }] }`: "backreferences",
+		`function workflow() { return -0x1fn }`:           "1:31: 0x1fn: a script has no BigInt",
 		`function workflow() { return /^(x+){1,2000}$/ }`: "repeats above 1,000",
 		"function workflow() { return import('x') }":      "1:30",
+		"function workflow() {\n return /a/v }":           "case.js:2:",
+		"function workflow() {\n return /a/d }":           `found "d"`,
+		`function workflow() { return /\p{Emoji}/u }`:     `case.js:1:30: expected`,
+		`function workflow() { return /\p{Greek}/u }`:     `a script is \p{Script=Greek}`,
+		`function workflow() { return /[\P{Lu}]/iu }`:     "with the flag i",
 		"//" + strings.Repeat("x", script.MaxSource):      "at most",
 	} {
 		_, err := script.Compile("case", source, tasks)
 		if !errors.Is(err, script.ErrSource) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.50q: expected ErrSource with %q, got %v", source, want, err)
+		}
+	}
+	for _, literal := range []string{"/[a--b]/v", "/a/d", "/\\p{Emoji}/u"} { // that the bundler knows
+		text, err := bundle.Source("case.ts", "\nexport default () => "+literal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = script.Compile("case", text, tasks); !errors.Is(err, script.ErrSource) ||
+			!strings.Contains(err.Error(), "case.ts:2:2") {
+			t.Errorf("%s: expected ErrSource with its place, found %v", literal, err)
 		}
 	}
 	twice := []script.Task{tasks[0], tasks[0]}
@@ -272,9 +288,9 @@ func TestRefusedSources(t *testing.T) {
 	}
 }
 
-// TestUndefinedNames: what is not there is found before a run comes to it; what is declared
+// TestWarningsOfNames: what is not there is found before a run comes to it; what is declared
 // anywhere, in any of the ways of the language, is not.
-func TestUndefinedNames(t *testing.T) {
+func TestWarningsOfNames(t *testing.T) {
 	text, err := bundle.Source("case.ts", `type Line = { sku: string };
 import_: for (const [a, { b, c: d = fallback }] of [] as any[]) { if (a + b + d) continue import_; }
 class Shelf { full = false; put(x: Line) { return super.toString() + x.sku + this.full + arguments.length } }
@@ -293,7 +309,7 @@ export default async function (order: Line) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := script.Undefined("case", text)
+	got, err := script.Warnings("case", text)
 	want := []string{"case.ts:2:37: fallback", "case.ts:6:3: setTimeout", "case.ts:10:9: Taks", "case.ts:10:35: misspelt",
 		"case.ts:11:8: j", "case.ts:13:15: Intl", "case.ts:13:115: eval"}
 	for i := range want {
@@ -307,11 +323,11 @@ export default async function (order: Line) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found, err := script.Undefined("case", text); err != nil || len(found) > 0 {
+		if found, err := script.Warnings("case", text); err != nil || len(found) > 0 {
 			t.Errorf("%s: %q, %v", c.name, found, err)
 		}
 	}
-	if _, err := script.Undefined("case", "("); !errors.Is(err, script.ErrSource) {
+	if _, err := script.Warnings("case", "("); !errors.Is(err, script.ErrSource) {
 		t.Errorf("a wrong source: %v", err)
 	}
 }

@@ -3,8 +3,14 @@ package script
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/unistring"
 
 	"github.com/stet-run/stet"
 )
@@ -44,8 +50,12 @@ func (r *run) errorOf(err error) *goja.Object {
 	return e
 }
 
-// thrown is the error with which a run fails whose script throws a value: that of the
-// operation, if it is one, otherwise the message with the places.
+// faultNames are the errors with which the interpreter says that code has a fault.
+var faultNames = []string{"TypeError", "ReferenceError", "RangeError", "SyntaxError"}
+
+// thrown is the error with which a run ends whose script throws a value: that of the
+// operation, if it is one, otherwise the message with the places. An error that the
+// interpreter has made is a fault of the code, and stalls the run.
 func (r *run) thrown(value goja.Value) error {
 	obj, ok := value.(*goja.Object)
 	if !ok {
@@ -56,21 +66,134 @@ func (r *run) thrown(value goja.Value) error {
 			return h.err
 		}
 	}
-	if stack := obj.Get("stack"); stack != nil && !goja.IsUndefined(stack) {
-		return fmt.Errorf("script %s: %s", r.name, stack.String())
+	if r.faulty(obj, maxDepth) {
+		return r.stall(stackOf(obj))
 	}
-	return fmt.Errorf("script %s: %s", r.name, value.String())
+	return fmt.Errorf("script %s: %s", r.name, stackOf(obj))
 }
 
-// failure is the error that the run fails with for one that leaves the interpreter.
+// stackOf returns the text of an error with its places, or of another value.
+func stackOf(obj *goja.Object) string {
+	if stack := obj.Get("stack"); stack != nil && !goja.IsUndefined(stack) {
+		return stack.String()
+	}
+	return obj.String()
+}
+
+// faulty reports whether an error is a fault of the code: the interpreter has made it, and not
+// the script, or it is an error of several, one of which is a fault.
+func (r *run) faulty(e *goja.Object, depth int) bool {
+	if e.ClassName() != "Error" || e.GetSymbol(r.errorKey) != nil || e.GetSymbol(r.ownKey) != nil || depth == 0 {
+		return false
+	}
+	for _, name := range faultNames {
+		if constructor, ok := r.vm.Get(name).(*goja.Object); ok && constructor.Get("prototype") == e.Prototype() {
+			return true
+		}
+	}
+	several, ok := e.Get("errors").(*goja.Object)
+	if !ok || several.ClassName() != "Array" {
+		return false
+	}
+	for i := range min(several.Get("length").ToInteger(), maxPending) {
+		if inner, ok := several.Get(strconv.FormatInt(i, 10)).(*goja.Object); ok && r.faulty(inner, depth-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownPrefix begins the names of the global constructors of errors that the script makes. No script can have a name
+// like these.
+const ownPrefix = "its own "
+
+// ownErrors has the errors that a script makes by itself told apart from those of the interpreter: in the tree,
+// the constructors that it calls become those of installErrors. It returns the names of those.
+func ownErrors(tree *ast.Program, calls []*ast.Expression) (used []string) {
+	if len(calls) == 0 {
+		return nil
+	}
+	n := names{declared: map[string]bool{}, seen: map[uintptr]bool{}}
+	n.walk(reflect.ValueOf(tree), false)
+	for _, callee := range calls {
+		id := (*callee).(*ast.Identifier)
+		name := string(id.Name)
+		if n.declared[name] {
+			continue // it is another one
+		}
+		*callee = &ast.Identifier{Name: unistring.String(ownPrefix + name), Idx: id.Idx}
+		if !slices.Contains(used, name) {
+			used = append(used, name)
+		}
+	}
+	return used
+}
+
+// errorCallee returns the place of the constructor, if a node makes an error of faultNames.
+func errorCallee(node any) *ast.Expression {
+	var callee *ast.Expression
+	switch n := node.(type) {
+	case *ast.NewExpression:
+		callee = &n.Callee
+	case *ast.CallExpression:
+		callee = &n.Callee
+	default:
+		return nil
+	}
+	if id, ok := (*callee).(*ast.Identifier); ok && slices.Contains(faultNames, string(id.Name)) {
+		return callee
+	}
+	return nil
+}
+
+// installErrors makes the constructors of the errors that the script makes.
+func (r *run) installErrors() error {
+	for _, name := range r.errors {
+		constructor := func(c goja.ConstructorCall) *goja.Object {
+			e, err := r.vm.New(r.vm.Get(name), c.Arguments...)
+			if err != nil {
+				panic(err)
+			}
+			_ = e.DefineDataPropertySymbol(r.ownKey, r.vm.ToValue(true), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+			return e
+		}
+		made := r.vm.ToValue(constructor).ToObject(r.vm)
+		yes, no := goja.FLAG_TRUE, goja.FLAG_FALSE
+		if err := made.DefineDataProperty("name", r.vm.ToValue(name), no, yes, no); err != nil {
+			return err
+		}
+		if err := r.vm.GlobalObject().DefineDataProperty(ownPrefix+name, made, no, no, no); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failure is the error that the run ends with for one that leaves the interpreter.
 func (r *run) failure(err error) error {
 	var overflow *goja.StackOverflowError
 	if errors.As(err, &overflow) {
-		return fmt.Errorf("script %s: more than %d nested calls: %s", r.name, maxFrames, overflow.String())
+		return r.stall(fmt.Sprintf("more than %d nested calls\n%s", maxFrames, overflow.String()))
 	}
 	var exception *goja.Exception
 	if errors.As(err, &exception) {
 		return r.thrown(exception.Value())
 	}
 	return err
+}
+
+// maxPlaces is how many lines a stall says, of which the first is why, the others where.
+const maxPlaces = 10
+
+// stall returns the error with which the run stalls for a fault of the script, with what to do.
+func (r *run) stall(why string) error {
+	lines := strings.Split(strings.TrimSpace(why), "\n")
+	why = strings.Join(lines[:min(len(lines), maxPlaces)], "\n")
+	advice := "correct the script in the program, then resume the run"
+	if r.version > 0 {
+		advice = fmt.Sprintf("deploy a corrected version, and let the run go on with it by "+
+			"`stet script move %s --to VERSION`; `stet script use %s VERSION` makes a former version current for new runs",
+			stet.RunID(r.ctx), r.name)
+	}
+	return stet.Stall("script " + r.name + ": " + why + "; " + advice)
 }

@@ -24,7 +24,7 @@ func FuzzCompile(f *testing.F) {
 		if _, err := script.Compile("case", source, tasks); err != nil && !errors.Is(err, script.ErrSource) {
 			t.Error(err)
 		}
-		if _, err := script.Undefined("case", source); err != nil && !errors.Is(err, script.ErrSource) {
+		if _, err := script.Warnings("case", source); err != nil && !errors.Is(err, script.ErrSource) {
 			t.Error(err)
 		}
 	})
@@ -44,6 +44,7 @@ func FuzzExecute(f *testing.F) {
 	e, err := stet.New(ctx, stet.Config{
 		Store: memory.New(), Library: lib, Logger: slog.New(slog.DiscardHandler),
 		LeaseTTL: time.Hour, // runaways leave the engine little time
+		Retry:    stet.Retry{Attempts: 2, First: time.Millisecond},
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -99,9 +99,9 @@ func (l *Library) first(ctx context.Context, e *stet.Engine, run *stet.LibraryRu
 		return n, nil
 	}
 	n, err := stet.ScriptsOf(e).Current(ctx, run.Workflow)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("script %s has no current version: deploy one, or use a former one: %w", run.Workflow,
-			stet.ErrNotFound)
+	if err == nil && n == 0 || errors.Is(err, stet.ErrNotFound) { // the run waits for one
+		return 0, fmt.Errorf("script %s has no current version: deploy one, or use a former one: %w", run.Workflow,
+			stet.ErrUnknownWorkflow)
 	}
 	return n, err
 }
@@ -121,7 +121,7 @@ func (l *Library) Version(ctx context.Context, e *stet.Engine, name string, numb
 		return nil, err
 	}
 	if w, err = l.compile(name, code.Code, number); err != nil {
-		return nil, fmt.Errorf("version %d: %w", number, err)
+		return nil, fmt.Errorf("version %d: %w: %w", number, err, stet.ErrInvalid)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (l *Library) compile(name, code string, number int) (*Workflow, error) {
 	p := newCompiled(compiled{
 		name: name, tasks: l.tasks, version: number, replay: l.cfg.Replay,
 	}, program, code)
-	return stet.Define(name, p.run, l.cfg.Options...), nil
+	return define(name, p, l.cfg.Options), nil
 }
 
 // Deploy compiles code, for its errors, and makes it the current version of a script. Errors

@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -19,6 +21,7 @@ import (
 	"github.com/stet-run/stet/script/bundle"
 	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 	"github.com/stet-run/stet/store/sqlite"
 )
 
@@ -77,7 +80,7 @@ func goOn(t testing.TB, ctx context.Context, e *stet.Engine, r *stet.Run[json.Ra
 // TestVersions (S15, S16): the same content is the same number; a run is bound to the version
 // that is current when it begins, or to that of its header, by one entry and no commit.
 func TestVersions(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		scripts := stet.ScriptsOf(e)
 		one := deploy(ctx, t, e, "s", `await Signal.next("go"); return 1`)
@@ -115,7 +118,7 @@ func TestVersions(t *testing.T) {
 // TestABoundRunKeepsItsVersion (S17): through eviction, another process, deploys, fork and
 // rewind; a rewind to "/" and a continue-as-new take the current one.
 func TestABoundRunKeepsItsVersion(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		body := func(n int) string {
 			return fmt.Sprintf(`const a = await Task.run("echo", %d); await Signal.next("go"); return [a, %d]`, n, n)
@@ -158,7 +161,7 @@ func TestABoundRunKeepsItsVersion(t *testing.T) {
 // TestNamesAreLearned (S18): a node learns names while it works; while there is no version
 // the run stays as it is, and then goes on.
 func TestNamesAreLearned(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		if _, err := ref("late").Start(ctx, e, nil); !errors.Is(err, stet.ErrUnknownWorkflow) {
 			t.Errorf("a start of nothing: %v", err)
@@ -179,9 +182,80 @@ func TestNamesAreLearned(t *testing.T) {
 	})
 }
 
+// TestARunWithoutCodeIsEnded: a run whose script has no version at all waits for one, and is cancelled or terminated,
+// after a restart as well. One that is to begin with a version that is not there stalls with the version in its reason,
+// and goes on once it is deployed.
+func TestARunWithoutCodeIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, s := t.Context(), memory.New()
+		execute := func(while func(e *stet.Engine)) {
+			e, err := stet.New(ctx, stet.Config{Store: s.Join(), Library: open(t), MaxParkedBytes: stet.None})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- e.Run(ctx) }()
+			synctest.Wait()
+			while(e)
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		status := func(e *stet.Engine, id string) string {
+			info, err := e.Runs().Info(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(info.Status, " ", info.Cause)
+		}
+		end := func(e *stet.Engine, id, want string, verb func(context.Context, string, stet.Act) (bool, error)) {
+			t.Helper()
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			if _, err := verb(limited, id, stet.Act{Why: "it is not needed"}); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+			if got := status(e, id); got != want {
+				t.Errorf("%s is %s, want %s", id, got, want)
+			}
+		}
+		execute(func(e *stet.Engine) {
+			deploy(ctx, t, e, "s", `return 1`)
+			deploy(ctx, t, e, "t", `return 1`)
+			if err := stet.ScriptsOf(e).Remove(ctx, "s", stet.Act{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range []string{"cancel", "terminate", "later"} {
+				begin(t, ctx, e, "s", stet.ID(id))
+			}
+			for _, id := range []string{"none", "none, cancelled"} {
+				begin(t, ctx, e, "t", stet.ID(id), stet.Headers{stet.ScriptHeader("t"): "2"})
+			}
+			time.Sleep(time.Minute)
+			end(e, "cancel", "cancelled ", e.Runs().Cancel)
+			end(e, "terminate", "cancelled ", e.Runs().Terminate)
+			end(e, "none, cancelled", "cancelled ", e.Runs().Cancel)
+			if got := status(e, "none"); got != "stalled code" {
+				t.Errorf("a run of a version that is not there is %s", got)
+			}
+		})
+		execute(func(e *stet.Engine) {
+			time.Sleep(time.Minute)
+			end(e, "later", "cancelled ", e.Runs().Terminate)
+			deploy(ctx, t, e, "t", `return 2`)
+			if _, err := e.Runs().Resume(ctx, "none", stet.Act{}); err != nil {
+				t.Error(err)
+			}
+			want(t, ctx, ref("t").Handle(e, "none"), "2")
+		})
+	})
+}
+
 // TestCollect (S19): only versions go that are not current and that no run is bound to.
 func TestCollect(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		scripts := stet.ScriptsOf(e)
 		for i := range 4 {
@@ -219,7 +293,7 @@ func TestCollect(t *testing.T) {
 
 // TestMove (S20): a run is moved to a version that its history fits, and refused for others.
 func TestMove(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		scripts := stet.ScriptsOf(e)
 		deploy(ctx, t, e, "s", `await Task.run("echo", 1); await Signal.next("go"); return "one"`)
@@ -228,7 +302,8 @@ func TestMove(t *testing.T) {
 		deploy(ctx, t, e, "s", `await Task.run("add", [1, 2]); await Signal.next("go"); return "two"`)
 		deploy(ctx, t, e, "s", `await Task.run("echo", 1); await Signal.next("go"); return "three"`)
 		var broken *stet.ReplayError
-		if err := scripts.Move(ctx, "r", 2, stet.Act{}); !errors.As(err, &broken) || broken.Location != "echo/step" {
+		if err := scripts.Move(ctx, "r", 2, stet.Act{}); !errors.As(err, &broken) || broken.Location != "echo/step" ||
+			!strings.Contains(broken.Remedy, "stet script move") || strings.Contains(broken.Remedy, "Removed") {
 			t.Errorf("a move to what does not fit: %v", err)
 		}
 		if err := scripts.Move(ctx, "r", 9, stet.Act{}); !errors.Is(err, stet.ErrNotFound) {
@@ -249,6 +324,73 @@ func TestMove(t *testing.T) {
 		if err := scripts.Move(ctx, "r", 1, stet.Act{}); !errors.Is(err, stet.ErrRefused) {
 			t.Errorf("a move of a run that has ended: %v", err)
 		}
+	})
+}
+
+// TestAMoveThatIsInterrupted: a run goes on after a move that no process has answered in time, and after one whose
+// process was killed between its acts, once the move is made again.
+func TestAMoveThatIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, s := t.Context(), memory.New()
+		engine := func() *stet.Engine {
+			e, err := stet.New(ctx, stet.Config{Store: s.Join(), Library: open(t), Build: "b"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		execute := func(e *stet.Engine, while func()) {
+			ctx, stop := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- e.Run(ctx) }()
+			synctest.Wait()
+			while()
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		paused := func(e *stet.Engine) bool {
+			info, err := e.Runs().Info(ctx, "r")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Marks&store.Paused != 0
+		}
+		e := engine()
+		execute(e, func() {
+			deploy(ctx, t, e, "s", `await Signal.next("go"); return "one"`)
+			begin(t, ctx, e, "s", stet.ID("r"))
+			deploy(ctx, t, e, "s", `await Signal.next("go"); return "two"`)
+			time.Sleep(time.Minute)
+		})
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := stet.ScriptsOf(e).Move(short, "r", 2, stet.Act{}); !errors.Is(err, stet.ErrPending) {
+			t.Errorf("a move that no process answers: %v", err)
+		}
+		e = engine()
+		execute(e, func() {
+			time.Sleep(time.Minute)
+			if paused(e) {
+				t.Error("after a move that was not answered in time, the run is paused")
+			}
+			// A move that was killed has paused it.
+			act := stet.Act{Why: "moved to another version of its script: law"}
+			if _, err := e.Runs().Pause(ctx, "r", act); err != nil || !paused(e) {
+				t.Fatal(err)
+			}
+			if err := stet.ScriptsOf(e).Move(ctx, "r", 2, stet.Act{Why: "law"}); err != nil || paused(e) {
+				t.Errorf("a move again: %v, paused: %t", err, paused(e))
+			}
+			// One that a person has paused stays so.
+			if _, err := e.Runs().Pause(ctx, "r", stet.Act{Why: "look"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := stet.ScriptsOf(e).Move(ctx, "r", 1, stet.Act{}); err != nil || !paused(e) {
+				t.Errorf("a move of a paused run: %v, paused: %t", err, paused(e))
+			}
+		})
 	})
 }
 
@@ -281,7 +423,7 @@ func TestCheck(t *testing.T) {
 // which are replayed at each of their waits. None changes its version.
 func TestDeploysUnderRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		current, bound := 0, map[*stet.Run[json.RawMessage]]int{}
 		for i := range 1000 {
@@ -363,7 +505,7 @@ export async function pack(lines: Lines) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stettest.Run(t, stet.Config{Library: lib, MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: lib, MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		source := stet.ScriptCode{Code: code}
 		for _, f := range files {
@@ -409,7 +551,7 @@ export async function pack(lines: Lines) {
 // TestTasksOfWorkers (S2): what the program has no function for is offered to workers, on the
 // queue that the script names; their failures are those of any step.
 func TestTasksOfWorkers(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		if err := e.Queues().Create(ctx, "media", stet.QueueSettings{Concurrency: 1}); err != nil {
 			t.Fatal(err)

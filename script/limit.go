@@ -41,16 +41,16 @@ var stretches struct {
 // would only make each of them longer.
 var places = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
-func beginStretch() {
+// beginStretch waits for a place, and returns what gives it back. The second call of that does nothing.
+func beginStretch() (leave func()) {
 	places <- struct{}{} //stetvet:ignore channel the limit is of this process
 	stretches.gate.RLock()
 	stretches.count.Add(1) //stetvet:ignore global the limit is of this process
-}
-
-func endStretch() {
-	stretches.count.Add(-1) //stetvet:ignore global the limit is of this process
-	stretches.gate.RUnlock()
-	<-places //stetvet:ignore channel the limit is of this process
+	return sync.OnceFunc(func() {
+		stretches.count.Add(-1) //stetvet:ignore global the limit is of this process
+		stretches.gate.RUnlock()
+		<-places //stetvet:ignore channel the limit is of this process
+	})
 }
 
 // shutStretches lets no stretch begin until those have ended that execute now: in a second, at
@@ -67,6 +67,7 @@ func shutStretches() {
 type watch struct {
 	ask       func() // at each look, for the place to name
 	interrupt func(why string)
+	leave     func()      // gives back the place of the stretch
 	timer     *time.Timer // nil: no stretch has begun
 	mu        sync.Mutex
 	over      bool          // the stretch
@@ -74,8 +75,9 @@ type watch struct {
 	done      chan struct{} // closed when the watch does
 }
 
-// start watches a stretch.
-func (w *watch) start() {
+// start watches a stretch, whose place leave gives back.
+func (w *watch) start(leave func()) {
+	w.leave = leave
 	if w.timer != nil {
 		w.timer.Reset(watchFrom)
 		return
@@ -127,6 +129,7 @@ func (w *watch) look(began time.Time) {
 		switch took := time.Since(began); {
 		case took > maxCode && processor()-spent > maxCode, took > maxStarved*maxCode:
 			w.interrupt("its code has executed for " + maxCode.String() + " without a wait")
+			w.abandon()
 			return
 		case objects() < before+maxGrowth:
 			continue
@@ -148,6 +151,19 @@ func (w *watch) look(began time.Time) {
 			shut = true
 			shutStretches()
 		}
+	}
+}
+
+// abandon gives the place of an interrupted stretch to another one, unless it ends soon. The interpreter looks for an
+// interrupt between two instructions; a single one, a call of what is written in Go, may last, and nothing can end it.
+func (w *watch) abandon() {
+	soon := time.NewTimer(maxCode / 4)
+	defer soon.Stop()
+	select {
+	case <-w.ended:
+	case <-soon.C:
+		w.leave()
+		<-w.ended
 	}
 }
 

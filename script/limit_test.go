@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/script"
+	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 )
 
@@ -123,7 +124,9 @@ func TestRunaways(t *testing.T) {
 				t.Errorf("%s: expected a stall with its place, without entries; found %s, %s, %v, %d entries", name, info.Status,
 					info.Reason, err, len(entries))
 			}
-		case err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, stet.ErrStalled):
+		case want != "in time" && (info.Cause != stet.CauseCode || !strings.Contains(info.Reason, want)):
+			t.Errorf("%s: expected a stall with %s, found %s, %s, %v", name, want, info.Status, info.Reason, err)
+		case want == "in time" && (info.Status != store.Failed || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: expected a failure with %s, found %v", name, want, err)
 		}
 	}

@@ -43,7 +43,7 @@ func mark(b *testing.B, body string, fn func(stet.Context) error) *marked {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.engine, err = stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{m.goes, m.scripted},
-		MaxParked: 10_000, Logger: slog.New(slog.DiscardHandler)})
+		MaxParkedBytes: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

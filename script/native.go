@@ -29,8 +29,12 @@ func init() { // they begin code that may call them
 		{"Task", "run", taskRun},
 		{"Task", "delay", func(r *run, a args) goja.Value { return r.delay(r.seconds(a.at(0), "Task.delay")) }},
 		{"Signal", "next", func(r *run, a args) goja.Value { return r.receive(a.text(0), r.withinOf(a.at(1))) }},
-		{"Workflow", "run", func(r *run, a args) goja.Value { return r.child(a.text(0), r.encoded(a.at(1))) }},
-		{"Workflow", "start", func(r *run, a args) goja.Value { return r.detach(a.text(0), r.encoded(a.at(1))) }},
+		{"Workflow", "run", func(r *run, a args) goja.Value {
+			return r.child(a.text(0), r.encoded(a.at(1)), r.childOptions(a.at(2)))
+		}},
+		{"Workflow", "start", func(r *run, a args) goja.Value {
+			return r.detach(a.text(0), r.encoded(a.at(1)), r.childOptions(a.at(2)))
+		}},
 		{"Value", "set", func(r *run, a args) goja.Value { return r.set(a.text(0), r.encoded(a.at(1))) }},
 		{"Stream", "append", func(r *run, a args) goja.Value { return r.append(a.text(0), r.encoded(a.at(1))) }},
 		{"Event", "next", func(r *run, a args) goja.Value { return r.event(a.text(0), r.withinOf(a.at(1))) }},
@@ -81,6 +85,9 @@ func (r *run) install() error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := r.installErrors(); err != nil {
+		return err
 	}
 	if err := r.guardJoin(); err != nil {
 		return err
@@ -272,8 +279,20 @@ type stepOptions struct {
 }
 
 // start has an operation begun in a branch of its own, in the scope of the code that calls. kind is
-// the name of the operation in that branch; "": that of nobody's interest.
+// the name of the operation in that branch; "": that of nobody's interest. The run does not succeed before
+// it has ended.
 func (r *run) start(kind, name, key string, do func(stet.Context) (json.RawMessage, error)) *goja.Object {
+	return r.call(kind, name, key, true, do)
+}
+
+// wait is start for an operation without an effect, which ends with the run.
+func (r *run) wait(kind, name string, do func(stet.Context) (json.RawMessage, error)) *goja.Object {
+	return r.call(kind, name, "", false, do)
+}
+
+func (r *run) call(
+	kind, name, key string, effect bool, do func(stet.Context) (json.RawMessage, error),
+) *goja.Object {
 	if len(r.pending)+len(r.calls) >= maxPending {
 		panic(r.vm.NewTypeError("at most %d operations may be under way", maxPending))
 	}
@@ -285,7 +304,8 @@ func (r *run) start(kind, name, key string, do func(stet.Context) (json.RawMessa
 		}
 		return promise
 	}
-	o := &operation{promise: promise, resolve: resolve, reject: reject, name: name, key: key, do: do, clean: r.scope.clean}
+	o := &operation{promise: promise, resolve: resolve, reject: reject, name: name, key: key, do: do, clean: r.scope.clean,
+		effect: effect}
 	if r.trace != nil {
 		r.trace.began(r.vm, o, kind, name, key)
 	}
@@ -383,7 +403,7 @@ type stepOrTask interface {
 // delay fixes its deadline at the call.
 func (r *run) delay(seconds float64) *goja.Object {
 	until := stet.Now(r.ctx).Add(time.Duration(seconds * float64(time.Second)))
-	return r.start("sleep", "delay", "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.wait("sleep", "delay", func(ctx stet.Context) (json.RawMessage, error) {
 		return nil, stet.SleepUntil(ctx, "sleep", until)
 	})
 }
@@ -393,22 +413,47 @@ func (r *run) receive(name string, within float64) *goja.Object {
 	if within >= 0 {
 		opts = append(opts, stet.Within(time.Duration(within*float64(time.Second))))
 	}
-	return r.start("receive", name, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.wait("receive", name, func(ctx stet.Context) (json.RawMessage, error) {
 		return stet.Message[json.RawMessage](name).Receive(ctx, opts...)
 	})
 }
 
-func (r *run) child(name, input string) *goja.Object {
+// childOptions reads the options of a child: its ID, tags and headers.
+func (r *run) childOptions(v goja.Value) []stet.ChildOption {
+	opts := []stet.ChildOption{stet.Named("child")}
+	option := r.options(v)
+	if id := option("id"); id != nil {
+		opts = append(opts, stet.ID(id.String()))
+	}
+	if tags := option("tags"); tags != nil {
+		opts = append(opts, stet.Tags(r.texts(tags)))
+	}
+	if headers := option("headers"); headers != nil {
+		opts = append(opts, stet.Headers(r.texts(headers)))
+	}
+	return opts
+}
+
+// texts reads an object with texts.
+func (r *run) texts(v goja.Value) map[string]string {
+	o, texts := v.ToObject(r.vm), map[string]string{}
+	for _, key := range o.Keys() {
+		texts[key] = o.Get(key).String()
+	}
+	return texts
+}
+
+func (r *run) child(name, input string, opts []stet.ChildOption) *goja.Object {
 	return r.start("child", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		child := stet.Ref[json.RawMessage, json.RawMessage](name)
-		return child.Call(ctx, json.RawMessage(input), stet.Named("child"))
+		return child.Call(ctx, json.RawMessage(input), opts...)
 	})
 }
 
-func (r *run) detach(name, input string) *goja.Object {
+func (r *run) detach(name, input string, opts []stet.ChildOption) *goja.Object {
 	return r.start("child", name, "", func(ctx stet.Context) (json.RawMessage, error) {
 		child := stet.Ref[json.RawMessage, json.RawMessage](name)
-		id, err := child.Detach(ctx, json.RawMessage(input), stet.Named("child"))
+		id, err := child.Detach(ctx, json.RawMessage(input), opts...)
 		if err != nil {
 			return nil, err
 		}
@@ -494,7 +539,7 @@ func (r *run) event(topic string, within float64) *goja.Object {
 	if within >= 0 {
 		opts = append(opts, stet.Within(time.Duration(within*float64(time.Second))))
 	}
-	return r.start("receive", topic, "", func(ctx stet.Context) (json.RawMessage, error) {
+	return r.wait("receive", topic, func(ctx stet.Context) (json.RawMessage, error) {
 		return stet.Topic[json.RawMessage]{Name: topic}.Receive(ctx, opts...)
 	})
 }
@@ -528,7 +573,7 @@ func (r *run) token(name string) *goja.Object {
 		value any
 	}{
 		{"token", p.Token()},
-		{"promise", r.start("", "await "+name, "", func(ctx stet.Context) (json.RawMessage, error) { return p.Await(ctx) })},
+		{"promise", r.wait("", "await "+name, func(ctx stet.Context) (json.RawMessage, error) { return p.Await(ctx) })},
 	} {
 		if err := out.Set(f.name, f.value); err != nil {
 			panic(err)

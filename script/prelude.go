@@ -31,7 +31,8 @@ var absent = []string{"eval", "Function", "Proxy", "Intl", "BigInt", "ArrayBuffe
 
 // newCompiled adds to a compiled script what it finds beside the language.
 func newCompiled(c compiled, code parsed, source string) *compiled {
-	c.code, c.adds, c.expressions, c.used = code.program, code.adds, &expressions{}, map[string]bool{}
+	c.code, c.adds, c.errors = code.program, code.adds, code.errors
+	c.expressions, c.used = &expressions{}, map[string]bool{}
 	if code.expressions {
 		c.used["/"] = true
 	}

@@ -29,11 +29,13 @@ type expression struct {
 	// These look from the second character of a text on: assertions look at the first. Their
 	// first group is the match.
 	behind, next *regexp.Regexp // anywhere, and right there
+	lines        bool           // it looks for the begins or ends of lines
 }
 
 var (
-	escapes = regexp.MustCompile(`(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\[\]]`)
-	pair    = len(`\uD83D\uDE00`)
+	escapes = regexp.MustCompile(`(?s)\\(?:[pP]\{[^}]*\}|` +
+		`u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\[\]]`)
+	pair = len(`\uD83D\uDE00`)
 )
 
 // noSpace is what \S is within a class, which Go's engine knows for ASCII alone.
@@ -43,11 +45,24 @@ const noSpace = `\x00-\x08\x0e-\x1f!-\x9f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027
 // translated returns an expression for Go's engine. An error says why it takes it not.
 func translated(pattern, flags string) (string, error) {
 	unicode, class := strings.Contains(flags, "u"), false
+	if err := checkFlags(flags); err != nil {
+		return "", err
+	}
+	var wrong error
 	pattern = escapes.ReplaceAllStringFunc(pattern, func(at string) string {
 		switch {
 		case at == "[" || at == "]":
 			class = at == "["
 			return at
+		case len(at) > 1 && (at[1] == 'p' || at[1] == 'P'):
+			if !unicode {
+				return at
+			}
+			marked, err := property(at, flags)
+			if wrong == nil {
+				wrong = err
+			}
+			return marked
 		case at == `\S` && class && unicode:
 			return noSpace + "\U00010000-\U0010ffff"
 		case at == `\S` && class:
@@ -59,6 +74,9 @@ func translated(pattern, flags string) (string, error) {
 		second, _ := strconv.ParseUint(at[8:12], 16, 16)
 		return string(utf16.DecodeRune(rune(first), rune(second)))
 	})
+	if wrong != nil {
+		return "", wrong
+	}
 	if !unicode { // its characters are units of UTF-16
 		var units strings.Builder
 		for _, c := range pattern {
@@ -74,8 +92,16 @@ func translated(pattern, flags string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	text = markedProperty.ReplaceAllString(text, `\$1{$2}`)
+	fold := "i"
+	if !unicode && strings.Contains(flags, "i") {
+		if text, err = folded(text); err != nil {
+			return "", err
+		}
+		fold = ""
+	}
 	set := strings.Map(func(c rune) rune {
-		if strings.ContainsRune("ims", c) {
+		if strings.ContainsRune(fold+"ms", c) {
 			return c
 		}
 		return -1
@@ -91,7 +117,7 @@ func translated(pattern, flags string) (string, error) {
 func checkRegExp(pattern, flags string) error {
 	if _, err := translated(pattern, flags); err != nil {
 		return fmt.Errorf("expected a regular expression without lookaround, backreferences and repeats above 1,000, "+
-			"found /%s/: %v", pattern, err)
+			"found /%s/%s: %v", pattern, flags, err)
 	}
 	return nil
 }
@@ -101,7 +127,7 @@ func compileExpression(pattern, flags string) (*expression, error) {
 	if err != nil {
 		return nil, checkRegExp(pattern, flags)
 	}
-	e := &expression{}
+	e := &expression{lines: strings.Contains(flags, "m") && strings.ContainsAny(pattern, "^$")}
 	for _, part := range []struct {
 		re   **regexp.Regexp
 		text string
@@ -178,6 +204,9 @@ func (r *run) boundTo(v goja.Value) *bound {
 // match returns the places of the groups in a text, from a place on; nil: there is no match. sticky
 // says that it begins right there.
 func (r *run) match(b *bound, text goja.String, from int, sticky bool) []int {
+	if b.lines {
+		r.checkLines(text)
+	}
 	if b.unicode && from > 0 && from < text.Length() && within(text, from) {
 		from--
 	}
@@ -212,6 +241,33 @@ func (r *run) match(b *bound, text goja.String, from int, sticky bool) []int {
 		return nil
 	}
 	return found
+}
+
+// checkLines refuses a text with ends of lines that Go's engine does not know. A text is looked at once, however many
+// matches it has.
+func (r *run) checkLines(text goja.String) {
+	at := identity{reflect.ValueOf(text).Pointer(), text.Length()}
+	if r.lines.at == at && r.lines.text != nil {
+		return
+	}
+	bad := func(c rune) bool { return c == '\r' || c == '\u2028' || c == '\u2029' }
+	if plain, ok := ascii(text); ok && strings.IndexByte(plain, '\r') < 0 {
+		r.lines.text, r.lines.at = text, at
+		return
+	}
+	for i := range text.Length() {
+		if c := rune(text.CharAt(i)); bad(c) {
+			panic(r.rangeError("^ and $ with the flag m: expected a text whose lines end with \\n, found %q at %d; replace it "+
+				"first", c, i))
+		}
+	}
+	r.lines.text, r.lines.at = text, at
+}
+
+// identity tells texts apart that are in use.
+type identity struct {
+	at     uintptr
+	length int
 }
 
 // maxPlain bounds the texts in which Go's engine looks without a sign of life.

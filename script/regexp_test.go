@@ -18,13 +18,17 @@ const expressions = `
 	const show = m => m && [...m, m.index, m.input, m.groups];
 	const texts = ["", "a", "aab", "one two  three", "x=1;y=22;", "a\nb\n\nc", "line\nline",
 		"ÄÖ xäx ä", "😀a😀", "a😀b\ud800c",
-		"the The tHe", "2026-01-02 and 2027-11-30", "aXbXc", "  trim ", "Straße ſtraße K"];
+		"the The tHe", "2026-01-02 and 2027-11-30", "aXbXc", "  trim ", "Straße ſtraße K",
+		"ẞßΩωΩ ÅåÅ θΘϴ ΑᾳᾼµΜ ĳĲ ǅ", "STRAKkK"];
 	const all = [/a/, /a*/g, /(?:)/g, /(\w+)\s*/g, /(?<k>\w)=(?<v>\d+);/g, /^b?/gm, /^/g, /$/gm, /\b/g,
 		/\bx/g, /\B./g, /ä/g, /./g, /./gu,
 		/[^a]/gu, /\u{1F600}|b/u, /😀/g, /(?:\ud83d\ude00|q)/gu,
 		/[\s\S]$/, /[\S]+/g, /[^\S\n]+/g, /[^\S]/gu, /[\S]/gu, /THE/gi, /(\d+)-(\d+)-(\d+)/g,
 		/(a)|(b)/g, /(?:(a)|(b))+?/g, /X/y,
-		/a/y, /a/gy, /\s+/, /,|;/, /.+/gs, /line/gm, /(z)?a/, /K|ſ/g, /x{0,3}/g];
+		/a/y, /a/gy, /\s+/, /,|;/, /.+/gs, /line/gm, /(z)?a/, /K|ſ/g, /x{0,3}/g,
+		/k|s/gi, /[a-z]+/gi, /[^s]+/gi, /(?<k>ST)(?:r\u0041|K)/gi, /\x73/gi, /[ſK]/gi, /ä+/gi, /[à-ö]+/gi,
+		/ẞ|ß/gi, /SS/giu, /k|s/giu,
+		/[\ud83d]/gi, /^line$/gmi, /[^]s/gi, /[]|e/gi, /\p{L}+/gu, /[\p{Lu}\s]+/gu, /\p{Script=Latin}+/giu, /\P{L}/gu];
 	for (const re of all) for (const s of texts) {
 		see(re.source, re.flags, s);
 		see(show(re.exec(s)), re.lastIndex, show(re.exec(s)), re.lastIndex, re.test(s), re.lastIndex);

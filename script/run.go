@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,15 +30,22 @@ type run struct {
 	calls     []*operation // of this stretch, which begin at its end
 	order     []*operation // that are pending, by call; and some that are not any more
 	promises  map[*goja.Object]*operation
-	scope     *scope // of the code that executes
+	rejected  []*goja.Promise // that no code handles
+	scope     *scope          // of the code that executes
 	top       *scope
 	cancelled bool
 	stopped   *stopped // of this stretch
 	watch     *watch   // of the next one; nil: it needs another
 	parseJSON goja.Callable
-	joining   int // nested joins
+	joining   int  // nested joins
+	encoding  bool // a value is written for the store, not for the script
 	bound     map[*goja.Object]*bound
-	errorKey  *goja.Symbol // of what an operation has failed with
+	lines     struct { // the text of which checkLines knows its lines
+		text goja.String // kept, so that no other one takes its place
+		at   identity
+	}
+	errorKey *goja.Symbol // of what an operation has failed with
+	ownKey   *goja.Symbol // of an error that the script has made, and not the interpreter
 }
 
 // scope is what a function of all, any or race begins, with the scopes inside.
@@ -58,6 +65,7 @@ type operation struct {
 	promise   *goja.Object
 	resolve   func(any) error
 	reject    func(any) error
+	effect    bool // it does something outside, and does not only wait
 	ended     bool // the promise is settled
 	unwanted  bool // it was cancelled in the stretch that has called it
 }
@@ -73,13 +81,14 @@ func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage
 		//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
 		compiled: c, ctx: ctx, vm: goja.New(), top: &scope{},
 		pending: map[*stet.Future[json.RawMessage]]*operation{}, promises: map[*goja.Object]*operation{},
-		errorKey: goja.NewSymbol("stet"),
+		errorKey: goja.NewSymbol("stet"), ownKey: goja.NewSymbol("own"),
 	}
 	r.scope = r.top
 	r.vm.SetMaxCallStackSize(maxFrames)
 	r.vm.SetRandSource(stet.Random(ctx).Float64)
 	r.vm.SetTimeSource(func() time.Time { return stet.Now(ctx) })
 	r.vm.SetAsyncContextTracker((*tracker)(r))
+	r.vm.SetPromiseRejectionTracker(r.track)
 	var result *goja.Promise
 	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
@@ -88,6 +97,9 @@ func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage
 	//stetvet:ignore global the limits are of this process, and stall
 	//stetvet:ignore goroutine the limits are of this process, and stall
 	if err := r.enter(func() error { return r.begin(input, &result) }); err != nil {
+		//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
+		//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
+		//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
 		return nil, r.failure(err)
 	}
 	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
@@ -112,7 +124,7 @@ func (r *run) begin(input json.RawMessage, result **goja.Promise) error {
 	}
 	fn, ok := r.function()
 	if !ok {
-		return fmt.Errorf("script %s: expected a default export, or a function workflow; found none", r.name)
+		return r.stall("expected a default export, or a function workflow; found none")
 	}
 	in, err := r.value(input)
 	if err != nil {
@@ -145,14 +157,14 @@ func (r *run) function() (goja.Callable, bool) {
 }
 
 // drive waits for whichever operation ends next and settles its promise, until the script's
-// own promise is settled.
+// own promise is settled, and what it has begun without an await has ended.
 func (r *run) drive(result *goja.Promise) (json.RawMessage, error) {
-	for result.State() == goja.PromiseStatePending {
+	for result.State() == goja.PromiseStatePending || result.State() == goja.PromiseStateFulfilled && r.owes() {
 		if r.settled.Len() == 0 {
 			if r.cancelled {
 				return nil, stet.ErrCancelled
 			}
-			return nil, fmt.Errorf("script %s: it awaits what nothing can settle: no operation is under way", r.name)
+			return nil, r.stall("it awaits what nothing can settle: no operation is under way")
 		}
 		wait := r.ctx
 		if r.cancelled {
@@ -181,12 +193,43 @@ func (r *run) drive(result *goja.Promise) (json.RawMessage, error) {
 		if result.State() == goja.PromiseStateRejected {
 			return r.thrown(result.Result())
 		}
+		if err := r.unobserved(); err != nil {
+			return err
+		}
 		if thrown := r.vm.Try(func() { out = json.RawMessage(r.encoded(result.Result())) }); thrown != nil {
 			return thrown
 		}
 		return nil
 	})
 	return out, r.failure(err)
+}
+
+// owes reports whether operations with an effect are under way, though the script has its result: it has not awaited
+// them. What only waits, for a time or a message, has no effect and ends with the run.
+func (r *run) owes() bool {
+	return !r.cancelled && slices.ContainsFunc(r.order, func(o *operation) bool {
+		return o.effect && !o.ended && !o.unwanted
+	})
+}
+
+// track is told of promises that are rejected without a handler, and of handlers that come later.
+func (r *run) track(p *goja.Promise, is goja.PromiseRejectionOperation) {
+	if is == goja.PromiseRejectionReject {
+		r.rejected = append(r.rejected, p)
+	} else {
+		r.rejected = slices.DeleteFunc(r.rejected, func(other *goja.Promise) bool { return other == p })
+	}
+}
+
+// unobserved returns the error with which a promise was rejected that nothing looks at; nil: there is none. What was
+// cancelled because another member has won is no failure.
+func (r *run) unobserved() error {
+	for _, p := range r.rejected {
+		if err := r.thrown(p.Result()); !errors.Is(err, stet.ErrCancelled) {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle gives the outcome of an operation to the script.
@@ -236,7 +279,7 @@ func (r *run) enter(f func() error) error {
 	r.scope = r.top
 	var stopped *goja.InterruptedError
 	if errors.As(err, &stopped) {
-		return stet.Stall("script " + r.name + ": " + r.stopped.where(stopped))
+		return r.stall(r.stopped.where(stopped))
 	}
 	r.beginCalled()
 	return err
@@ -244,14 +287,14 @@ func (r *run) enter(f func() error) error {
 
 // stretch calls f, which may end its goroutine, under the watch of the limits.
 func (r *run) stretch(f func() error) error {
-	beginStretch()
-	defer endStretch()
+	leave := beginStretch()
+	defer leave()
 	if r.watch == nil {
 		s := new(stopped)
 		r.stopped = s
 		r.watch = &watch{ask: s.ask, interrupt: func(why string) { s.stop(r.vm, why) }}
 	}
-	r.watch.start()
+	r.watch.start(leave)
 	defer func() {
 		if !r.watch.end() {
 			r.watch = nil
@@ -275,7 +318,12 @@ func (r *run) value(text json.RawMessage) (goja.Value, error) {
 	case plainText(s):
 		return r.vm.ToValue(s[1 : len(s)-1]), nil
 	}
-	return r.jsonParse()(goja.Undefined(), r.vm.ToValue(string(text)))
+	exact, found := withExact(string(text))
+	v, err := r.jsonParse()(goja.Undefined(), r.vm.ToValue(exact))
+	if err == nil && found {
+		v = r.restored(v)
+	}
+	return v, err
 }
 
 // jsonParse returns JSON.parse.

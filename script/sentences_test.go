@@ -117,7 +117,7 @@ func TestRunMembers(t *testing.T) {
 		return [Run.header("place"), ...news] }`)
 	var logged bytes.Buffer
 	cfg := with(w)
-	cfg.MaxParked = stet.None
+	cfg.MaxParkedBytes = stet.None
 	cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	news := stet.Topic[int]{Name: "news"}
 	listener := stet.Define("listener", func(ctx stet.Context, _ int) ([]int, error) {
@@ -198,7 +198,7 @@ func TestRandomNumbers(t *testing.T) {
 		const again = said.map(([n, recorded]) => n > 0 && n < 1 && recorded[0] !== n);
 		return [again, said] }`)
 	cfg := with(w)
-	cfg.MaxParked = stet.None
+	cfg.MaxParkedBytes = stet.None
 	seen := map[float64]bool{}
 	stettest.Run(t, cfg, func(t *testing.T, env *stettest.Env) {
 		for range 2 {
@@ -239,7 +239,7 @@ func TestRandomNumbers(t *testing.T) {
 
 // TestChildrenAreScripts (S8): a child may be a script, too, whether its end is awaited or not.
 func TestChildrenAreScripts(t *testing.T) {
-	stettest.Run(t, stet.Config{Library: open(t), MaxParked: stet.None}, func(t *testing.T, env *stettest.Env) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		deploy(ctx, t, e, "child", `await Task.delay(5); if (input < 0) throw new Error("negative"); return input * 2`)
 		deploy(ctx, t, e, "parent", `
@@ -256,6 +256,27 @@ func TestChildrenAreScripts(t *testing.T) {
 			t.Errorf("the children that were awaited: %s", out)
 		}
 		want(t, ctx, ref("child").Handle(e, id), "10")
+	})
+}
+
+// TestChildrenOfScriptsHaveIDs: id, tags and headers of a child are those of Go.
+func TestChildrenOfScriptsHaveIDs(t *testing.T) {
+	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
+		ctx, e := t.Context(), env.Engine
+		deploy(ctx, t, e, "child", `return [Run.id, Run.header("place")]`)
+		deploy(ctx, t, e, "parent", `
+			const one = await Workflow.run("child", 4, { id: "kid-1", tags: { file: "a.csv" }, headers: { place: "here" } });
+			const two = await Workflow.start("child", 5, { id: "kid-2" });
+			const taken = await Workflow.run("child", 6, { id: "kid-1" }).catch(e => e.message.includes("kid-1"));
+			return [one, two, taken]`)
+		out, err := begin(t, ctx, e, "parent").Wait(ctx)
+		if err != nil || string(out) != `[["kid-1","here"],"kid-2",true]` {
+			t.Fatalf("%s, %v", out, err)
+		}
+		info, err := e.Runs().Info(ctx, "kid-1")
+		if err != nil || info.Tags["file"] != "a.csv" {
+			t.Errorf("expected the tag file, found %v (%v)", info, err)
+		}
 	})
 }
 

@@ -52,7 +52,7 @@ func TestPlaceBetweenCallbacks(t *testing.T) {
 func TestWatchAsks(t *testing.T) {
 	asked := make(chan struct{})
 	w := &watch{ask: func() { asked <- struct{}{} }, interrupt: func(string) {}}
-	w.start()
+	w.start(func() {})
 	for range 3 {
 		<-asked
 	}

@@ -48,11 +48,13 @@ func (r *run) encoded(v goja.Value) string {
 
 // stringified is JSON.stringify.
 func (r *run) stringified(o *goja.Object) string {
+	r.encoding = true
 	text, err := o.MarshalJSON()
+	r.encoding = false
 	if err != nil {
 		panic(err)
 	}
-	return string(text)
+	return unmarked(string(text))
 }
 
 func (r *run) checkText(n int) {

@@ -419,3 +419,56 @@ func TestSessionsEnd(t *testing.T) {
 		w.refused("", "GET", "info", nil, "unauthenticated", long...)
 	})
 }
+
+// TestKeysBelongToIdentityAndName: a key swallows nothing that another identity sends, or that has another name. With
+// another value it is refused.
+func TestKeysBelongToIdentityAndName(t *testing.T) {
+	w := newWorld(t, true)
+	w.started("order", "o-1", "apple")
+	w.becomes("o-1", store.Suspended)
+	send := func(who, name, value string, status int) {
+		t.Helper()
+		for range 2 { // the second one is a repeat
+			r := w.do(who, "POST", "runs/o-1/messages/"+name, `{"value":`+value+`}`, "Idempotency-Key", "1")
+			if r.StatusCode != status {
+				t.Errorf("%s sends %s to %s: expected status %d, found %d", who, value, name, status, r.StatusCode)
+			}
+		}
+	}
+	send("operator", "unheard", "1", http.StatusOK)
+	send("operator", "unheard", "2", http.StatusConflict)
+	send("caller", "unheard", "2", http.StatusOK)
+	send("operator", "other", "3", http.StatusOK)
+	var inbox api.Inbox
+	w.get("operator", "runs/o-1/inbox", &inbox)
+	found := ""
+	for _, item := range inbox.Items {
+		found += item.Name + string(item.Value) + " "
+	}
+	if found != "unheard1 unheard2 other3 " {
+		t.Errorf("the inbox has %s", found)
+	}
+	publish := func(who, topic, value string, status int) (id string) {
+		t.Helper()
+		for range 2 {
+			var got api.Published
+			r := w.do(who, "POST", "topics/"+topic+"/events", `{"retention_ms":3600000,"value":`+value+`}`,
+				"Idempotency-Key", "1")
+			if r.StatusCode != status {
+				t.Errorf("%s publishes %s: expected status %d, found %d", who, value, status, r.StatusCode)
+			}
+			if status == http.StatusCreated {
+				if err := json.NewDecoder(r.Body).Decode(&got); err != nil || id != "" && got.ID != id {
+					t.Errorf("a repeat: expected the event %s, found %s, %v", id, got.ID, err)
+				}
+				id = got.ID
+			}
+		}
+		return id
+	}
+	first := publish("operator", "jobs", "1", http.StatusCreated)
+	publish("operator", "jobs", "2", http.StatusConflict)
+	if other := publish("caller", "jobs", "2", http.StatusCreated); other == first {
+		t.Errorf("the event of another identity is %s", other)
+	}
+}

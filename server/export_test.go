@@ -6,5 +6,16 @@ import (
 	"github.com/stet-run/stet/server/internal/endpoint"
 )
 
-// TableOf returns the table that a handler serves.
-func TableOf(h http.Handler) []endpoint.Endpoint { return h.(*server).table }
+// Behind is a handler before another one.
+type Behind struct {
+	http.Handler
+	Next http.Handler
+}
+
+// TableOf returns the table that a handler serves, or the one behind it.
+func TableOf(h http.Handler) []endpoint.Endpoint {
+	if b, ok := h.(Behind); ok {
+		h = b.Next
+	}
+	return h.(*server).table
+}

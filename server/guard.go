@@ -31,9 +31,11 @@ type callKey struct{}
 
 func callOf(r *http.Request) *endpoint.Call { return r.Context().Value(callKey{}).(*endpoint.Call) }
 
-// ServeHTTP does for every request, whatever its path, what comes before it is known who
-// makes it.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler, with deadlines for the client.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) { withDeadlines(w, r, s.serve) }
+
+// serve does for every request, whatever its path, what comes before it is known who makes it.
+func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	rec := &recorder{ResponseWriter: w}
 	c := &endpoint.Call{Writer: rec, RequestID: rand.Text(), Log: s.log}
@@ -140,18 +142,21 @@ func (s *server) endpoint(e *endpoint.Endpoint) http.Handler {
 			c.Request = r.WithContext(ctx)
 		}
 		if e.Heavy {
-			select {
-			case s.heavy <- struct{}{}:
-				defer func() { <-s.heavy }()
-			case <-c.Request.Context().Done():
-				c.Problem(&endpoint.Error{Code: api.CodeBusy, Detail: "the server reads as many lists as it may", Wait: 2})
-				return
-			}
+			c.Enter = s.enterHeavy
 		}
 		if err := e.Serve(c); err != nil {
 			c.Problem(err)
 		}
 	})
+}
+
+// enterHeavy waits for a slot of those that read much of the store. leave gives it back.
+func (s *server) enterHeavy(c *endpoint.Call) (leave func(), err error) {
+	if leave = s.heavy.Enter(c.Request.Context(), c.Who.Name); leave == nil {
+		return nil, &endpoint.Error{Code: api.CodeBusy,
+			Detail: "the server reads as many lists as it may, in all or for one identity", Wait: 2}
+	}
+	return leave, nil
 }
 
 // callTime bounds an endpoint that neither waits nor streams.
@@ -177,9 +182,8 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	if !s.requests.allow(who.Name) {
-		return &endpoint.Error{Code: api.CodeRate, Detail: fmt.Sprintf("expected at most %d requests per second",
-			s.options.Rate), Wait: 1}
+	if err := s.admit(who.Name); err != nil {
+		return err
 	}
 	if who, err = acting(c.Request, who); err != nil {
 		return err
@@ -190,7 +194,15 @@ func (s *server) authorize(c *endpoint.Call, e *endpoint.Endpoint) error {
 			who.Role, e.Right)}
 	}
 	c.View = view.New(s.engine, who, s.options.Redact)
+	s.admitted(c)
 	return nil
+}
+
+// admitted says that a request may be served.
+func (s *server) admitted(c *endpoint.Call) {
+	if s.options.Admitted != nil {
+		s.options.Admitted(c.Request.Context())
+	}
 }
 
 // opensByToken reports whether a request without a credential is for an endpoint to which the
@@ -201,12 +213,8 @@ func opensByToken(r *http.Request, e *endpoint.Endpoint) bool {
 }
 
 // bySignature lets the call of a webhook go on, whose signature the endpoint looks at. It is made
-// in the name of the webhook. An address has the rate of one identity.
+// in the name of the webhook, which has the rate of one identity.
 func (s *server) bySignature(c *endpoint.Call) error {
-	if !s.requests.allow("of a webhook from " + addressOf(c.Request)) {
-		return &endpoint.Error{Code: api.CodeRate, Detail: fmt.Sprintf("expected at most %d requests per second",
-			s.options.Rate), Wait: 1}
-	}
 	name, err := api.ParseUnescaped(c.Request.PathValue("name"))
 	c.Who = &access.Identity{Name: "hook:" + name, Role: access.Caller}
 	if err != nil || c.Who.Check() != nil {
@@ -216,12 +224,26 @@ func (s *server) bySignature(c *endpoint.Call) error {
 	return nil
 }
 
+// signed counts the call of a webhook whose signature is good.
+func (s *server) signed(c *endpoint.Call) error {
+	if err := s.admit(c.Who.Name); err != nil {
+		return err
+	}
+	s.admitted(c)
+	return nil
+}
+
+// unsigned counts the call of a webhook whose signature is wrong, and returns the refusal.
+func (s *server) unsigned(c *endpoint.Call, why error) error {
+	return s.refuse(c.Request, c.Who.Name, why.Error(), "a call of a webhook was refused",
+		fmt.Errorf("%s: %w", c.Who.Name, why))
+}
+
 // byToken lets a call go on whose only credential is the token in its body.
 func (s *server) byToken(c *endpoint.Call) error {
 	from := "by token from " + addressOf(c.Request)
-	if !s.requests.allow(from) {
-		return &endpoint.Error{Code: api.CodeRate, Detail: fmt.Sprintf("expected at most %d requests per second",
-			s.options.Rate), Wait: 1}
+	if err := s.admit(from); err != nil {
+		return err
 	}
 	c.Who = &access.Identity{Name: from, Role: access.Caller}
 	c.View = view.New(s.engine, c.Who, s.options.Redact)
@@ -264,15 +286,9 @@ func (s *server) again(c *endpoint.Call) error {
 
 // identify asks the authenticators who makes a request.
 func (s *server) identify(r *http.Request) (*access.Identity, error) {
-	from, request := addressOf(r), callOf(r).RequestID
-	if !s.failures.may(from) {
-		return nil, &endpoint.Error{Code: api.CodeRate, Detail: "too many credentials from this address were refused",
-			Wait: 6}
-	}
+	asked := r
 	denied := func(err error) error {
-		s.failures.allow(from)
-		s.log.Warn("a credential was refused", "request", request, "from", from, "error", err)
-		return &endpoint.Error{Code: api.CodeUnauthenticated, Detail: "the credential is not valid"}
+		return s.refuse(asked, credentialOf(asked), "the credential is not valid", "a credential was refused", err)
 	}
 	r, err := s.session(r)
 	if err != nil {

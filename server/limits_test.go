@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -256,7 +257,7 @@ func (s *slow) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return s.Store.List(ctx, f)
 }
 
-// TestQueriesAreBounded: four lists at once, others wait; a read has five seconds.
+// TestQueriesAreBounded: four lists at once, two of them of one identity, others wait; a read has five seconds.
 func TestQueriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Store: memory.New()}
@@ -273,12 +274,20 @@ func TestQueriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Store: memory.New(), until: make(chan struct{})}
 		w := newWorldOn(t, s, false)
-		for range 4 {
+		list := func(who string) {
 			r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/runs", nil)
-			r.Header.Set("Authorization", "Bearer viewer")
+			r.Header.Set("Authorization", "Bearer "+who)
 			go w.handler.ServeHTTP(httptest.NewRecorder(), r)
+			synctest.Wait()
 		}
-		synctest.Wait()
+		for n := range int64(4) { // of which the third and the fourth wait
+			list("operator")
+			if found := s.lists.Load(); found != min(n+1, 2) {
+				t.Errorf("one identity has asked %d times: the store was asked for %d lists at once", n+1, found)
+			}
+		}
+		list("admin")
+		list("admin")
 		for _, path := range []string{"runs", "counts", "deadletters"} {
 			r := w.do("viewer", "GET", path, nil)
 			if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "2" {
@@ -295,7 +304,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	})
 }
 
-// TestFollowersAreBounded: one more than 2,000 is told to come again.
+// TestFollowersAreBounded: one more than 2,000, or than 1,000 of one identity, is told to come again.
 func TestFollowersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
@@ -306,12 +315,20 @@ func TestFollowersAreBounded(t *testing.T) {
 			if i == 0 {
 				ctx = first
 			}
+			who := "viewer"
+			if i == 1000 {
+				synctest.Wait()
+				w.refused("viewer", "GET", "events?nodes=true", nil, api.CodeBusy)
+			}
+			if i >= 1000 {
+				who = "operator"
+			}
 			r := httptest.NewRequestWithContext(ctx, "GET", "/api/v1/events?nodes=true", nil)
-			r.Header.Set("Authorization", "Bearer viewer")
+			r.Header.Set("Authorization", "Bearer "+who)
 			go w.handler.ServeHTTP(httptest.NewRecorder(), r)
 		}
 		synctest.Wait()
-		w.refused("viewer", "GET", "events?nodes=true", nil, api.CodeBusy)
+		w.refused("admin", "GET", "events?nodes=true", nil, api.CodeBusy)
 		if r := w.do("viewer", "GET", "events?nodes=true", nil); r.Header.Get("Retry-After") != "10" {
 			t.Errorf("Retry-After is %q", r.Header.Get("Retry-After"))
 		}
@@ -620,5 +637,87 @@ func TestPolicyOfPages(t *testing.T) {
 		if got := rec.Header().Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: the policy is %q", path, got)
 		}
+	}
+}
+
+// TestFiltersAndInstantsAreBounded: a filter of many values is refused, and a rare schedule ends with the calendar.
+func TestFiltersAndInstantsAreBounded(t *testing.T) {
+	w := newWorld(t, true)
+	values := func(n int) string { return "status%3Dfailed+id%3D" + strings.Repeat("a,", n-2) + "a" }
+	w.get("viewer", "runs?query="+values(1000), nil)
+	for _, path := range []string{"runs?query=", "counts?query=", "events?runs="} {
+		w.refused("viewer", "GET", path+values(1001), nil, "invalid")
+	}
+	w.refused("operator", "POST", "bulk/preview", api.BulkRequest{Query: "id=" + strings.Repeat("a,", 1000) + "a",
+		Verb: "cancel"}, "invalid")
+
+	w.ask("operator", "PUT", "schedules/rare",
+		map[string]any{"workflow": "order", "cron": "0 0 29 2 1"}, http.StatusOK, nil)
+	for from, most := range map[string]int{
+		"2026-01-01T00:00:00Z": 4000, "9990-01-01T00:00:00Z": 100, "9999-12-31T23:59:59Z": 0,
+	} {
+		var got api.Instants
+		w.get("viewer", "schedules/rare/next?n=45000&from="+from, &got)
+		if len(got.Instants) > most || len(got.Instants) == 0 && most > 0 {
+			t.Errorf("from %s: found %d instants, expected at most %d", from, len(got.Instants), most)
+		}
+		begin, err := time.Parse(time.RFC3339, from)
+		if n := len(got.Instants); err != nil || n > 0 && got.Instants[n-1].Year() > min(begin.Year()+400, 9999) {
+			t.Errorf("from %s: the last instant is %s, %v", from, got.Instants[n-1], err)
+		}
+	}
+}
+
+// reading is a store that notes the most bytes of values that one list has read.
+type reading struct {
+	store.Store
+	most atomic.Int64
+}
+
+func (s *reading) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	page, err := s.Store.List(ctx, f)
+	bytes := int64(0)
+	for i := range page.Runs {
+		bytes += int64(len(page.Runs[i].Input) + len(page.Runs[i].Output))
+	}
+	for most := s.most.Load(); bytes > most && !s.most.CompareAndSwap(most, bytes); most = s.most.Load() {
+	}
+	return page, err
+}
+
+// TestListsAreBoundedInBytes: a list has no large value, and reads few of them at a time. A run has all of its own.
+func TestListsAreBoundedInBytes(t *testing.T) {
+	s := &reading{Store: memory.New()}
+	w := newWorldOn(t, s, false)
+	large, small := strings.Repeat("a", 100<<10), strings.Repeat("b", 60<<10)
+	for i := range 400 {
+		w.started("order", fmt.Sprint("o-", i), map[bool]string{true: large, false: small}[i == 399])
+	}
+	r := w.do("operator", "GET", "runs?limit=400", nil)
+	text, err := io.ReadAll(r.Body)
+	if err != nil || len(text) > 9<<20 {
+		t.Fatalf("a page has %d bytes, %v", len(text), err)
+	}
+	var list api.Runs
+	if err := json.Unmarshal(text, &list); err != nil || len(list.Runs) != 400 || list.Runs[399].ID != "o-0" {
+		t.Fatalf("expected 400 runs, found %d, %v", len(list.Runs), err)
+	}
+	for i, want := range map[int]string{
+		0: `{"cut":true,"bytes":102403}`, 1: `"` + small + `"`, 399: `{"cut":true,"bytes":61443}`,
+	} {
+		if found := string(list.Runs[i].Input); found != want {
+			t.Errorf("run %d of the list: expected %.40s, found %.40s", i, want, found)
+		}
+	}
+	if most := s.most.Load(); most > 5<<20 {
+		t.Errorf("one list has read %d bytes of values", most)
+	}
+	w.get("viewer", "runs?limit=1", &list)
+	if found := string(list.Runs[0].Input); found != `{"redacted":true,"bytes":102403}` {
+		t.Errorf("a viewer's list has %.60s", found)
+	}
+	var run api.Run
+	if w.get("operator", "runs/o-399", &run); len(run.Input) != 102402 {
+		t.Errorf("the run has %d bytes", len(run.Input))
 	}
 }

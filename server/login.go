@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,11 +35,19 @@ const (
 // secure reports whether a request came by TLS, here or at a proxy.
 func (s *server) secure(r *http.Request) bool { return r.TLS != nil || s.options.BehindTLS }
 
+// cookieName returns the name of the cookie. It has the port, if the address has one: a browser sends the cookies of a
+// host to all of its ports, and the session of one server is none of another.
 func (s *server) cookieName(r *http.Request) string {
-	if s.secure(r) {
-		return "__Host-" + sessionCookie
+	name := sessionCookie
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+			name += "_" + strconv.FormatUint(n, 10)
+		}
 	}
-	return sessionCookie
+	if s.secure(r) {
+		return "__Host-" + name
+	}
+	return name
 }
 
 // session returns a request with the token of its cookie as its Authorization, or the

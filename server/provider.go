@@ -99,10 +99,6 @@ func (s *server) finish(ctx context.Context, c *endpoint.Call, answer url.Values
 	if b == nil {
 		return &endpoint.Error{Code: api.CodeNoEndpoint, Detail: "this server has no identity provider"}
 	}
-	from := addressOf(c.Request)
-	if !s.failures.may(from) {
-		return &endpoint.Error{Code: api.CodeRate, Detail: "too many credentials from this address were refused", Wait: 6}
-	}
 	gone := s.stateOf(c.Request, "")
 	http.SetCookie(c.Writer, gone) // it is good for one return
 	state, err := c.Request.Cookie(gone.Name)
@@ -112,10 +108,8 @@ func (s *server) finish(ctx context.Context, c *endpoint.Call, answer url.Values
 	}
 	token, err := b.Finish(ctx, state.Value, answer)
 	if errors.Is(err, access.ErrDenied) {
-		s.failures.allow(from)
-		s.log.Warn("a login was refused", "request", c.RequestID, "from", from, "error", err)
-		return &endpoint.Error{Code: api.CodeUnauthenticated, Detail: "the identity provider has not confirmed who this " +
-			"is, or nobody has given this account a role"}
+		return s.refuse(c.Request, state.Value, "the identity provider has not confirmed who this is, or nobody has given "+
+			"this account a role", "a login was refused", err)
 	}
 	if err != nil {
 		return fmt.Errorf("log in at the identity provider: %w", err)

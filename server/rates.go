@@ -24,13 +24,11 @@ func newRates(perSecond, burst float64) *rates {
 	return &rates{perSecond: perSecond, burst: burst, names: map[string]*level{}}
 }
 
+// maxNames bounds the names that are kept, whose number a client may choose.
+const maxNames = 10_000
+
 // allow counts once more for the name, and reports whether that is within the bound.
-func (r *rates) allow(name string) bool { return r.take(name, 1) }
-
-// may reports whether allow would.
-func (r *rates) may(name string) bool { return r.take(name, 0) }
-
-func (r *rates) take(name string, n float64) bool {
+func (r *rates) allow(name string) bool {
 	if r.perSecond < 0 {
 		return true
 	}
@@ -40,8 +38,11 @@ func (r *rates) take(name string, n float64) bool {
 	r.sweep(now)
 	l := r.names[name]
 	if l == nil {
-		if n == 0 {
-			return true
+		for other := range r.names {
+			if len(r.names) < maxNames {
+				break
+			}
+			delete(r.names, other) // any one
 		}
 		l = &level{r.burst, now}
 		r.names[name] = l
@@ -51,7 +52,7 @@ func (r *rates) take(name string, n float64) bool {
 	if l.left < 1 {
 		return false
 	}
-	l.left -= n
+	l.left--
 	return true
 }
 

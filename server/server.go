@@ -82,6 +82,12 @@ type Options struct {
 	// stet_followers.
 	Requested func(method, route string, status int, took time.Duration)
 	Following func(change int)
+	// Admitted is called with the context of a request before it is served, if its credential is
+	// good and has the right that it needs, or it is the call of a webhook whose signature is good:
+	// begin there what no stranger may begin. It is not called for what needs no credential, nor for
+	// a promise that is assigned by its token alone. It must be safe for concurrent use; the request
+	// waits for it. nil: it is not called.
+	Admitted func(context.Context)
 }
 
 // New returns a handler for an engine's store. The engine need not run, nor have code: what
@@ -101,11 +107,12 @@ func New(engine *stet.Engine, o Options) (http.Handler, error) {
 		o.Rate = 100
 	}
 	s := &server{engine: engine, options: o, log: o.Logger,
-		requests: newRates(float64(o.Rate), float64(o.Rate)), failures: newRates(float64(10)/60, 10),
-		heavy: make(chan struct{}, maxHeavy), crossSite: http.NewCrossOriginProtection(),
+		requests: newRates(float64(o.Rate), float64(o.Rate)), refusals: newRefusals(),
+		heavy: endpoint.NewShares(maxHeavy), crossSite: http.NewCrossOriginProtection(),
 	}
 	rows := (&resources.Server{
-		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again, Live: live.New(engine),
+		Engine: engine, Login: s.login, Logout: s.logout, Again: s.again,
+		Refused: s.unsigned, Admit: s.signed, Live: live.New(engine),
 		Scripts: o.Scripts, Links: o.Links, Following: o.Following,
 		Ways: s.ways, Elsewhere: s.elsewhere, Returned: s.returned,
 	}).Table()
@@ -167,8 +174,8 @@ type server struct {
 	table     []endpoint.Endpoint
 	mux       *http.ServeMux
 	requests  *rates // by the name of the identity
-	failures  *rates // failed authentications, by address
-	heavy     chan struct{}
+	refusals  *refusals
+	heavy     *endpoint.Shares
 	crossSite *http.CrossOriginProtection
 }
 
@@ -206,7 +213,7 @@ func (s *server) problem(methods []string) http.Handler {
 }
 
 const (
-	// maxHeavy bounds the lists and counts that are read at the same time.
+	// maxHeavy bounds the lists and counts that are read at the same time; an identity has half of them.
 	maxHeavy = 4
 	// queryTime bounds a read.
 	queryTime = 5 * time.Second

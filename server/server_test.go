@@ -91,6 +91,7 @@ var identities = map[string]*access.Identity{
 	"operator": {Name: "olga", Role: access.Operator},
 	"admin":    {Name: "ada", Role: access.Administrator},
 	"worker":   {Name: "w", Role: access.Worker, Named: []string{"task:resize", "task:media-*"}},
+	"media":    {Name: "w", Role: access.Worker, Named: []string{"task:media-*"}},
 	"limited":  {Name: "lina", Role: access.Administrator, Workflows: []string{"order"}, Named: []string{"topic:jobs"}},
 	"named": {Name: "nora", Role: access.Administrator, Workflows: []string{"order"},
 		Named: []string{"topic:jobs", "queue:jobs", "schedule:nightly", "schedule:daily"}},
@@ -129,14 +130,54 @@ func running(t *testing.T, e *stet.Engine) (stop func()) {
 	return stop
 }
 
+// ownCursors is a store whose cursors nobody else can make, as those of a store over several databases.
+type ownCursors struct{ store.Store }
+
+const ownCursor = "own:"
+
+// theirs returns the cursor of the store within for one of this store.
+func (ownCursors) theirs(cursor string) (string, error) {
+	own, ok := strings.CutPrefix(cursor, ownCursor)
+	if !ok && cursor != "" {
+		return "", fmt.Errorf("%w: expected one of the store, found %q", store.ErrBadCursor, cursor)
+	}
+	return own, nil
+}
+
+// ours is the inverse of theirs.
+func (ownCursors) ours(cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	return ownCursor + cursor
+}
+
+func (s ownCursors) List(ctx context.Context, f store.Filter) (page store.Page, err error) {
+	if f.Cursor, err = s.theirs(f.Cursor); err != nil {
+		return page, err
+	}
+	page, err = s.Store.List(ctx, f)
+	page.Next = s.ours(page.Next)
+	return page, err
+}
+
+func (s ownCursors) DeadLetters(ctx context.Context, f store.DeadFilter) (page store.DeadPage, err error) {
+	if f.Cursor, err = s.theirs(f.Cursor); err != nil {
+		return page, err
+	}
+	page, err = s.Store.DeadLetters(ctx, f)
+	page.Next = s.ours(page.Next)
+	return page, err
+}
+
 // newWorldOn returns a world on a store, which it closes.
 func newWorldOn(t *testing.T, s store.Store, run bool, change ...func(*server.Options)) *world {
 	t.Helper()
 	t.Cleanup(func() { _ = s.Close() })
 	e, err := stet.New(t.Context(), stet.Config{
-		Store: s, Logger: quiet(),
+		Store: ownCursors{s}, Logger: quiet(),
 		Workflows: []stet.Definition{asks, scripted, checkout, order, broken, late, resized, shows, signed, renewed,
-			calls},
+			calls, undoes, stalls, sized, failing},
 	})
 	if err != nil {
 		t.Fatal(err)

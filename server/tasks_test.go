@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
@@ -121,6 +122,87 @@ func TestTasksByHTTP(t *testing.T) {
 	w.refused("worker", "POST", "tasks/lease", `{"names":[]}`, "invalid")
 	w.refused("worker", "POST", "tasks/lease", `{"names":["resize"],"wait_ms":60001}`, "invalid")
 	w.refused("worker", "POST", "tasks/lease", `{"names":["resize"],"lease_ms":999}`, "invalid")
+}
+
+// TestARunSaysWhoExecutesItsTask: that it is offered, since when, and then which worker has it and for how long.
+func TestARunSaysWhoExecutesItsTask(t *testing.T) {
+	w := newWorld(t, true)
+	if _, err := resized.Start(t.Context(), w.engine, 21, stet.ID("r")); err != nil {
+		t.Fatal(err)
+	}
+	waits := func(what string, is func(*stet.WaitInfo) bool) {
+		t.Helper()
+		for begun := time.Now(); ; {
+			var run api.Run
+			var list api.Runs
+			w.get("viewer", "runs/r", &run)
+			w.get("viewer", "runs", &list)
+			if len(run.WaitsFor) == 1 && is(&run.WaitsFor[0]) && is(&list.Runs[0].WaitsFor[0]) {
+				return
+			}
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("expected %s, found %+v", what, run.WaitsFor)
+			}
+		}
+	}
+	waits("a task that is offered", func(of *stet.WaitInfo) bool {
+		return of.Task == "resize" && of.Queue == "tasks" && !of.TaskSince.IsZero() && of.LeaseUntil.IsZero()
+	})
+	var got api.TaskLeases
+	w.ask("worker", "POST", "tasks/lease", `{"worker":"vm-1","names":["resize"],"wait_ms":10000}`, 200, &got)
+	waits("a task that is leased", func(of *stet.WaitInfo) bool {
+		return of.Task == "resize" && of.Worker == "vm-1" && of.LeaseUntil.After(of.TaskSince)
+	})
+}
+
+// TestWorkersOfOneNameAreApart: a worker that gives itself the name of another one, and repeats its request, gets
+// neither its tasks nor its cancelled leases, which are secrets. No worker gets headers of the engine.
+func TestWorkersOfOneNameAreApart(t *testing.T) {
+	w := newWorld(t, true)
+	leases := func(who, name string) (got api.TaskLeases) {
+		t.Helper()
+		w.ask(who, "POST", "tasks/lease", api.LeaseTasks{Worker: "w1", Names: []string{name}, Request: "first", Max: 4,
+			WaitMS: map[bool]int64{true: 10_000}[who == "worker" && name == "resize"]}, 200, &got)
+		return got
+	}
+	run, err := resized.Start(t.Context(), w.engine, 21, stet.Headers{"tenant": "acme"}, stet.MaxRunTime(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := leases("worker", "resize")
+	if len(got.Tasks) != 1 || len(got.Tasks[0].Headers) != 1 || got.Tasks[0].Headers["tenant"] != "acme" {
+		t.Fatalf("expected a task with the header tenant, found %+v", got)
+	}
+	lease := got.Tasks[0].Lease
+	if again := leases("worker", "resize"); len(again.Tasks) != 1 || again.Tasks[0].Lease != lease {
+		t.Errorf("a repeat: expected the same task, found %+v", again)
+	}
+	for who, name := range map[string]string{"admin": "resize", "media": "media-1", "worker": "media-1"} {
+		if got := leases(who, name); len(got.Tasks)+len(got.Cancelled) > 0 {
+			t.Errorf("%s with the names %s has got another's task: %+v", who, name, got)
+		}
+	}
+	if _, err := run.Cancel(t.Context(), stet.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); ; { // until the queue knows
+		var list api.TaskList
+		if w.get("viewer", "queues/tasks/tasks", &list); len(list.Tasks) == 0 {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("the queue has %+v", list)
+		}
+	}
+	var cancelled api.TaskLeases
+	for _, who := range []string{"admin", "media", "worker"} {
+		name := map[string]string{"media": "media-1"}[who]
+		w.ask(who, "POST", "tasks/lease", api.LeaseTasks{Worker: "w1", Names: []string{cmp.Or(name, "resize")},
+			WaitMS: map[string]int64{"worker": 10_000}[who]}, 200, &cancelled)
+		if (len(cancelled.Cancelled) == 1 && cancelled.Cancelled[0] == lease) != (who == "worker") {
+			t.Errorf("%s is told of the cancelled leases %q", who, cancelled.Cancelled)
+		}
+	}
 }
 
 // TestWorkersAreBoundToNames: a worker leases the tasks that its identity names, and does

@@ -24,11 +24,17 @@ type tokenList struct {
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*stet.TokenInfo
-	read  time.Time // zero: never
+	read  time.Time // when the read of them began; zero: never
+
+	turn sync.Mutex // is held by the one that waits until an unknown token may be looked up
 }
 
-// freshFor is how long a list of tokens counts.
-const freshFor = time.Second / 2
+const (
+	// freshFor is how long a list of tokens counts.
+	freshFor = time.Second / 2
+	// lookUpEvery is how often unknown tokens, which may be guesses, have the list read again.
+	lookUpEvery = 20 * time.Millisecond
+)
 
 // Authenticate implements access.Authenticator.
 func (l *tokenList) Authenticate(r *http.Request) (*access.Identity, error) {
@@ -36,11 +42,15 @@ func (l *tokenList) Authenticate(r *http.Request) (*access.Identity, error) {
 	if !ok || !strings.HasPrefix(token, "stet_") || strings.HasPrefix(token, oncePrefix) {
 		return nil, nil
 	}
-	known, err := l.list(r.Context())
+	asked, hash := time.Now(), sha256.Sum256([]byte(token))
+	known, err := l.list(r.Context(), asked.Add(-freshFor))
+	if err == nil && known[hash] == nil { // it may have been created a moment ago
+		known, err = l.again(r.Context(), asked)
+	}
 	if err != nil {
 		return nil, err
 	}
-	info := known[sha256.Sum256([]byte(token))]
+	info := known[hash]
 	switch {
 	case info == nil:
 		return nil, fmt.Errorf("token: unknown or revoked: %w", access.ErrDenied)
@@ -52,12 +62,32 @@ func (l *tokenList) Authenticate(r *http.Request) (*access.Identity, error) {
 	}, nil
 }
 
-// list returns the tokens, by their hashes. Concurrent requests read the store once.
-func (l *tokenList) list(ctx context.Context) (map[[sha256.Size]byte]*stet.TokenInfo, error) {
+// again returns the tokens as of a read that has begun since a token was asked for. All that wait share one.
+func (l *tokenList) again(ctx context.Context, asked time.Time) (map[[sha256.Size]byte]*stet.TokenInfo, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	l.mu.Lock()
+	read := l.read
+	l.mu.Unlock()
+	if wait := time.Until(read.Add(lookUpEvery)); wait > 0 && read.Before(asked) {
+		pause := time.NewTimer(wait)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return l.list(ctx, asked)
+}
+
+// list returns the tokens, by their hashes, as of a read that has begun since a time. Concurrent requests read the
+// store once.
+func (l *tokenList) list(ctx context.Context, since time.Time) (map[[sha256.Size]byte]*stet.TokenInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begun := time.Now()
-	if !l.read.IsZero() && begun.Sub(l.read) < freshFor {
+	if !l.read.IsZero() && !l.read.Before(since) {
 		return l.known, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTime)

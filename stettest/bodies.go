@@ -3,6 +3,7 @@ package stettest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,7 @@ type bodies struct {
 	gate     *gate
 	calls    map[string]int // attempts by location
 	names    map[string]int // attempts by name
+	endless  string         // says which step has used up maxAttempts; "": none
 }
 
 // aroundFunc is the type of Config.Around.
@@ -129,9 +131,30 @@ func (b *bodies) around(ctx context.Context, step stet.StepInfo, next func(conte
 		call = func(ctx context.Context) error { return b.gate.call(ctx, inner) }
 	}
 	if b.wrap != nil {
-		return b.wrap(ctx, step, call)
+		inner := call
+		call = func(ctx context.Context) error { return b.wrap(ctx, step, inner) }
 	}
-	return call(ctx)
+	err := call(ctx)
+	if err != nil && step.Attempt >= maxAttempts {
+		err = fmt.Errorf("stettest: the step %s has failed %d times in a row; give it Retry.Attempts, mark the error with "+
+			"Permanent, or let it succeed: %w", step.Location, step.Attempt, err)
+		b.mu.Lock()
+		b.endless = cmp.Or(b.endless, err.Error())
+		b.mu.Unlock()
+		err = stet.Permanent(err)
+	}
+	return err
+}
+
+// maxAttempts bounds the attempts of a step under virtual time. By default a step is tried
+// without limit, and virtual time that nothing ends takes real time.
+const maxAttempts = 10_000
+
+// failsEndlessly returns what is wrong if a step has used up maxAttempts; "": none has.
+func (b *bodies) failsEndlessly() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.endless
 }
 
 // find returns what is set for a step, by its location or otherwise by its name.

@@ -159,7 +159,7 @@ func CrashEverywhere[In, Out any](t *testing.T, w *stet.Workflow[In, Out], in In
 		return out, outErr
 	}
 	evicting := c.cfg
-	evicting.MaxParked = stet.None
+	evicting.MaxParkedBytes = stet.None
 	got := once(evicting, 0, 0, false)
 	ok := compare(t, "with a replay after each suspension", &calm, &got)
 	for _, fault := range c.faults {
@@ -294,6 +294,9 @@ func (c *crash) once(
 				bad("checking the run: %v", err)
 			}
 		}
+	}
+	if text := bodies.failsEndlessly(); text != "" {
+		bad("%s", text)
 	}
 	got.again, got.history = again.list(), historyText(outside)
 	if err := lineage.end(); err != nil {

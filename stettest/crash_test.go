@@ -32,44 +32,52 @@ var onSQLite = stettest.On(func(t testing.TB) func() store.Store {
 	}
 })
 
-// journey has operations of many kinds and sleeps for a year.
-var journey = stet.Define("journey", func(ctx stet.Context, name string) (string, error) {
-	ticket, err := stet.Step(ctx, "book", func(ctx context.Context) (string, error) {
-		if stet.Attempt(ctx) < 3 {
-			return "", errors.New("sold out")
+// journey returns a workflow that has operations of many kinds and sleeps for so long.
+func journey(sleep time.Duration) *stet.Workflow[string, string] {
+	return stet.Define("journey", func(ctx stet.Context, name string) (string, error) {
+		ticket, err := stet.Step(ctx, "book", func(ctx context.Context) (string, error) {
+			if stet.Attempt(ctx) < 3 {
+				return "", errors.New("sold out")
+			}
+			return "ticket", nil
+		})
+		if err != nil {
+			return "", err
 		}
-		return "ticket", nil
+		if err := stet.Sleep(ctx, "long", sleep); err != nil {
+			return "", err
+		}
+		w, err := word.Receive(ctx, stet.Within(3*day))
+		if err != nil {
+			return "", err
+		}
+		parts, err := stet.Map(ctx, "legs", []string{"a", "b", "c"}, func(ctx stet.Context, leg string) (string, error) {
+			return stet.Step(ctx, "ride", func(context.Context) (string, error) { return leg, nil })
+		})
+		return strings.Join(append(parts, name, ticket, w), " "), err
 	})
-	if err != nil {
-		return "", err
-	}
-	if err := stet.Sleep(ctx, "year", year); err != nil {
-		return "", err
-	}
-	w, err := word.Receive(ctx, stet.Within(3*day))
-	if err != nil {
-		return "", err
-	}
-	parts, err := stet.Map(ctx, "legs", []string{"a", "b", "c"}, func(ctx stet.Context, leg string) (string, error) {
-		return stet.Step(ctx, "ride", func(context.Context) (string, error) { return leg, nil })
-	})
-	return strings.Join(append(parts, name, ticket, w), " "), err
-})
+}
 
-// sendWord sends the word a day after the year.
-func sendWord(ctx context.Context, e *stet.Engine, runID string) error {
-	time.Sleep(year + day)
-	return word.Send(ctx, e, runID, "go", stet.SendKey("go"))
+// sendWord sends the word a day after the sleep.
+func sendWord(sleep time.Duration) stettest.CrashOption {
+	return stettest.Driving(func(ctx context.Context, e *stet.Engine, runID string) error {
+		time.Sleep(sleep + day)
+		return word.Send(ctx, e, runID, "go", stet.SendKey("go"))
+	})
 }
 
 func TestCrashEverywhere(t *testing.T) {
-	for name, opts := range map[string][]stettest.CrashOption{
-		"memory": nil,
-		"sqlite": {onSQLite},
+	for name, c := range map[string]struct {
+		sleep time.Duration
+		opts  []stettest.CrashOption
+	}{
+		"memory": {year, nil},
+		// Its processes look into the file as long as they live: in each crash of a year for a second.
+		"sqlite": {time.Hour, []stettest.CrashOption{onSQLite}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := stettest.CrashEverywhere(t, journey, "Ada", append(opts, stettest.Driving(sendWord))...)
+			out, err := stettest.CrashEverywhere(t, journey(c.sleep), "Ada", append(c.opts, sendWord(c.sleep))...)
 			if want := "a b c Ada ticket go"; err != nil || out != want {
 				t.Errorf("the result is %q, %v; want %q", out, err, want)
 			}

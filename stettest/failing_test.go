@@ -48,7 +48,7 @@ var failing = map[string]struct {
 			slow := stet.Go(ctx, "slow", func(ctx stet.Context) (int, error) {
 				return 0, stet.Do(ctx, "s", func(context.Context) error { time.Sleep(time.Hour); return nil })
 			})
-			if err := stet.Do(ctx, "quick", func(context.Context) error { time.Sleep(time.Minute); return nil }); err != nil {
+			if err := stet.Do(ctx, "quick", func(context.Context) error { time.Sleep(time.Second); return nil }); err != nil {
 				return 0, err
 			}
 			return slow.Await(ctx)

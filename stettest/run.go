@@ -56,6 +56,9 @@ type Env struct {
 //   - Sweep is a month.
 //   - Nothing is logged.
 //
+// A step whose first 10,000 attempts fail is not tried again, and fails with a message that
+// says so.
+//
 // Runs get the same seeds each time, so all that they derive, such as random numbers and
 // jitter, is the same.
 func Run(t *testing.T, cfg stet.Config, fn func(t *testing.T, env *Env)) {

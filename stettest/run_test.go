@@ -522,3 +522,21 @@ func TestAroundOfTheConfig(t *testing.T) {
 		t.Errorf("Around has seen %q", seen)
 	}
 }
+
+// TestAStepThatFailsWithoutEnd gives up, and says so: by default there is no limit of attempts.
+func TestAStepThatFailsWithoutEnd(t *testing.T) {
+	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
+		return 0, stet.Do(ctx, "ask", func(context.Context) error { return errors.New("no answer") })
+	})
+	stettest.Run(t, stet.Config{Workflows: []stet.Definition{w}}, func(t *testing.T, env *stettest.Env) {
+		run, err := w.Start(t.Context(), env.Engine, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = run.Wait(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "ask has failed 10000 times in a row") ||
+			!strings.Contains(err.Error(), "no answer") {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}

@@ -23,7 +23,9 @@ func newWorld() *world {
 }
 
 // handle is one process's handle on the store. It makes random seeds the same in each
-// test. It also notifies the other processes of changes at once; a store on a file would
+// test, and lets each run that is started be taken up as if another process had started it:
+// that is the usual case, in which the run's row knows nothing of the process that executes it.
+// It also notifies the other processes of changes at once; a store on a file would
 // find them by a clock.
 type handle struct {
 	store.Store
@@ -57,11 +59,15 @@ func (h *handle) changed() {
 	defer h.world.mu.Unlock()
 	for other := range h.world.handles {
 		if other != h {
-			select {
-			case other.wake <- struct{}{}:
-			default: // it is notified already
-			}
+			other.notify()
 		}
+	}
+}
+
+func (h *handle) notify() {
+	select {
+	case h.wake <- struct{}{}:
+	default: // it is notified already
 	}
 }
 
@@ -98,8 +104,20 @@ func (h *handle) Apply(ctx context.Context, commands []store.Command) ([]store.A
 func (h *handle) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 	defer h.changed()
 	b.Commands = h.seeded(b.Commands)
+	if slices.ContainsFunc(b.Commands, claimsStart) {
+		b.Commands = slices.Clone(b.Commands)
+		for i := range b.Commands {
+			if claimsStart(b.Commands[i]) {
+				b.Commands[i].Claim = false
+			}
+		}
+		defer h.notify()
+	}
 	return h.Store.Commit(ctx, b)
 }
+
+// claimsStart reports whether a command starts a run and claims it in the same act.
+func claimsStart(c store.Command) bool { return c.Start != nil && c.Claim }
 
 func (h *handle) Release(ctx context.Context, leases []store.Lease) error {
 	defer h.changed()

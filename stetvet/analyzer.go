@@ -31,13 +31,15 @@ const (
 	ruleUnnamed   = "unnamed"
 	ruleContinue  = "continue"
 	ruleLoopVar   = "loopvar"
+	ruleSentinel  = "sentinel"
 	ruleIgnore    = "ignore" // a comment without a reason, or that takes nothing back
 )
 
 // Rules are the names of all rules, in the order of the guide.
 func Rules() []string {
 	return []string{ruleClock, ruleRandom, ruleIO, ruleLog, ruleGoroutine, ruleChannel, ruleSync, ruleMapOrder,
-		ruleGlobal, ruleContext, ruleLeak, ruleCaptured, ruleError, ruleNames, ruleUnnamed, ruleContinue, ruleLoopVar}
+		ruleGlobal, ruleContext, ruleLeak, ruleCaptured, ruleError, ruleNames, ruleUnnamed, ruleContinue,
+		ruleLoopVar, ruleSentinel}
 }
 
 // stetPath is the package whose Context makes a function workflow code.
@@ -115,6 +117,7 @@ type checker struct {
 	decls    map[*types.Func]*ast.FuncDecl
 	findings map[token.Pos]map[string]string // by place and rule
 	listed   []*types.TypeName               // contexts by the setting
+	codes    map[string]bool                 // see registered; nil: not looked for yet
 	given    map[any]role                    // bodies and resources by what they are given to; nil: not looked for yet
 }
 

@@ -53,6 +53,7 @@ func (c *checker) workflow(fn ast.Node, body *ast.BlockStmt) {
 	u.names()
 	u.continues()
 	u.loopVariables()
+	u.sentinels()
 }
 
 // effect reports what a site comes to.

@@ -1,6 +1,7 @@
 package store
 
-// Audit documents an operator's act on a run. A refused request leaves none.
+// Audit documents an operator's act on a run, or that the engine has paused or stalled it by
+// itself. A refused request leaves none.
 type Audit struct {
 	No     int  // in the run, from 1
 	Time   Time // by the store's clock

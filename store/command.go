@@ -74,6 +74,18 @@ const (
 	ReplaceEnded
 )
 
+var existingNames = [...]string{"keep", "replace-failed", "replace-ended"}
+
+// MarshalText returns the name. A number without a name is an error.
+func (p ExistingPolicy) MarshalText() ([]byte, error) {
+	return textOf("policy on an existing run", existingNames[:], p)
+}
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (p *ExistingPolicy) UnmarshalText(text []byte) error {
+	return fromText("policy on an existing run", existingNames[:], p, text)
+}
+
 // Replaces reports whether a start with the policy takes the ID of an existing run that
 // has the status.
 func (p ExistingPolicy) Replaces(s Status) bool {
@@ -109,6 +121,18 @@ const (
 	// What comes of it is not known yet (see [Laned]).
 	Posted Outcome = 7
 )
+
+var outcomeNames = [...]string{"", "applied", "exists", "duplicate", "not found", "ended", "undecided", "posted"}
+
+// MarshalText returns the name. A number without a name is an error.
+func (o Outcome) MarshalText() ([]byte, error) {
+	return textOf("outcome of a command", outcomeNames[:], o)
+}
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	return fromText("outcome of a command", outcomeNames[:], o, text)
+}
 
 // Answer is the store's answer to one command.
 type Answer struct {

@@ -37,8 +37,9 @@
 //
 // Law 10. Times are read from the store's own clock at the moment of the act.
 //   - A later act of the same process never has an earlier time.
-//   - A store that reads the machine's clock goes on from the latest time it has read
-//     when that clock is set back (storekit.Monotonic).
+//   - When the clock is set back, be it the machine's or a server's, the store's time in a
+//     process goes on from the latest time it has read, about as fast as the steady clock
+//     of the process: what is due in a second is due in about a second (storekit.Monotonic).
 //
 // Law 11. Unknown, oversized or malformed input changes nothing.
 //
@@ -103,8 +104,9 @@
 // ended. That End is Failed, without a value, with the ID, Origin, Name, Incarnation and
 // Loc of the Watch.
 //
-// Law 17. An update is answered once. When its run ends or continues as new, the same act
-// answers each update without an answer with [Unanswered], examined or not.
+// Law 17. An update is answered once. The act that ends its run answers each update without
+// an answer with [Unanswered], examined or not. The act with which its run continues as new
+// answers those that are consumed so, also by itself; the next incarnation has the others.
 //
 // Law 20. A Returned item is new again, with the given value.
 //   - It is the run's consumed item with its ID, where it was; or, if that was swept, one

@@ -45,6 +45,14 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
+// MarshalText returns the name. A number without a name is an error.
+func (k Kind) MarshalText() ([]byte, error) { return textOf("kind of an entry", kindNames[:], k) }
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (k *Kind) UnmarshalText(text []byte) error {
+	return fromText("kind of an entry", kindNames[:], k, text)
+}
+
 // EntryState is the state of an entry. The numbers are stored.
 type EntryState uint8
 
@@ -57,38 +65,46 @@ const (
 	// FailedEntry is an operation that ended with a failure.
 	FailedEntry EntryState = 3
 	// Withdrawn is an operation that began and then lost a race or was cancelled. It has
-	// no completion number; a replay treats it like Open.
+	// no completion number; a replay treats it like Open, or as if it was not there if it only says that the body of a
+	// step was executed.
 	Withdrawn EntryState = 4
 )
+
+var stateNames = [...]string{"", "open", "done", "failed", "withdrawn"}
 
 // String returns the state as users see it: "open", "done", "failed" or
 // "withdrawn".
 func (s EntryState) String() string {
-	switch s {
-	case Open:
-		return "open"
-	case Done:
-		return "done"
-	case FailedEntry:
-		return "failed"
-	case Withdrawn:
-		return "withdrawn"
+	if s > 0 && int(s) < len(stateNames) {
+		return stateNames[s]
 	}
 	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// MarshalText returns the name. A number without a name is an error.
+func (s EntryState) MarshalText() ([]byte, error) {
+	return textOf("state of an entry", stateNames[:], s)
+}
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (s *EntryState) UnmarshalText(text []byte) error {
+	return fromText("state of an entry", stateNames[:], s, text)
 }
 
 // Entry is the stored record of one operation. Its key is the run, the run's
 // incarnation and Loc.
 type Entry struct {
-	Loc     string // encoded location; not empty; its byte order is the order of locations
-	Kind    Kind
-	State   EntryState
-	Seq     int64 // completion number, from 1; 0: not handed over
-	Born    int64 // last completion number handed over before the call
-	At      Time  // the run's time at the hand-over; 0: not handed over
-	Wake    Time  // an open entry's deadline or next attempt; 0: none
-	Attempt int   // attempts on record
-	Owes    bool  // a step with a compensation, which is owed once the step is Done
+	Loc   string // encoded location; not empty; its byte order is the order of locations
+	Kind  Kind
+	State EntryState
+	Seq   int64 // completion number, from 1; 0: not handed over
+	Born  int64 // last completion number handed over before the call
+	At    Time  // the run's time at the hand-over; 0: not handed over
+	// Wake is an open entry's deadline or next attempt. Of a completed wait it is when what it waited for had
+	// come, if that was before the hand-over. 0: none.
+	Wake    Time
+	Attempt int  // attempts on record
+	Owes    bool // a step with a compensation, which is owed once the step is Done
 	// Generation is the run's when the code first requested the operation. Its keys and
 	// tokens are derived from it.
 	Generation int

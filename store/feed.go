@@ -77,8 +77,8 @@ type StreamQuery struct {
 	Limit int   // 0: DefaultPage; at most MaxPage
 }
 
-// Unanswered is the verdict of an update whose run ends, or continues as new, before the
-// code answers.
+// Unanswered is the verdict of an update whose run ends before the code answers, or continues
+// as new after the code has received it and before it answers.
 const Unanswered = "x"
 
 // MergeTags returns tags after a turn has set some; an empty value removes its tag. The

@@ -33,6 +33,30 @@ type Filter struct {
 	Limit   int    // 0: 100; at most 10,000
 	Cursor  string // Page.Next of the page before
 	Values  bool   // with Input, Output and Waits
+	// Longest leaves large values out of a list with Values: each Input, and each Output of a run that has
+	// succeeded, that has more bytes. InputSize and OutputSize say how many. 0: none is left out; -1: all are.
+	Longest int
+}
+
+// Keeps reports whether a list by the filter has the input of a run, and its output. It needs the run's Status and
+// sizes.
+func (f *Filter) Keeps(r *Run) (input, output bool) {
+	fits := func(size int) bool { return f.Longest == 0 || size <= f.Longest }
+	return f.Values && fits(r.InputSize), f.Values && (r.Status != Succeeded || fits(r.OutputSize))
+}
+
+// Trim takes from a run what a list by the filter leaves out.
+func (f *Filter) Trim(r *Run) {
+	input, output := f.Keeps(r)
+	if !input {
+		r.Input = nil
+	}
+	if !output {
+		r.Output = nil
+	}
+	if !f.Values {
+		r.Waits = nil
+	}
 }
 
 // Page is one page of a listing.

@@ -80,6 +80,14 @@ func (k ItemKind) String() string {
 	return fmt.Sprintf("item(%d)", uint8(k))
 }
 
+// MarshalText returns the name. A number without a name is an error.
+func (k ItemKind) MarshalText() ([]byte, error) { return textOf("kind of an item", itemNames[:], k) }
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (k *ItemKind) UnmarshalText(text []byte) error {
+	return fromText("kind of an item", itemNames[:], k, text)
+}
+
 // Valid reports whether k is one of the kinds above.
 func (k ItemKind) Valid() bool { return int(k) < len(itemNames) && itemNames[k] != "" }
 
@@ -124,6 +132,18 @@ const (
 	Dead ItemState = 4
 )
 
+var itemStateNames = [...]string{"", "new", "seen", "consumed", "dead"}
+
+// MarshalText returns the name. A number without a name is an error.
+func (s ItemState) MarshalText() ([]byte, error) {
+	return textOf("state of an item", itemStateNames[:], s)
+}
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (s *ItemState) UnmarshalText(text []byte) error {
+	return fromText("state of an item", itemStateNames[:], s, text)
+}
+
 // Keyed reports whether another act may send the item again. A message whose ID is its
 // Origin is known to the act alone that has sent it.
 func (it *Item) Keyed() bool { return it.Kind != ItemMessage || it.ID != it.Origin }
@@ -161,6 +181,20 @@ type Item struct {
 	// Verdict is the owner's answer to a verb, or the code's to an update, once consumed; of
 	// an item that was refused the reason; nil: none.
 	Verdict []byte
+}
+
+// PendingQuery selects items of one run's inbox that are new or seen.
+type PendingQuery struct {
+	Run   RunNo
+	Kinds []ItemKind // one of these; nil: any kind
+	Name  string     // with this name; "": any name
+}
+
+// Pending is the sum of the items that a PendingQuery selects. The zero Pending is that of a run that does not exist.
+type Pending struct {
+	Items int    // how many there are
+	Bytes int64  // of their values, without headers
+	Last  string // the ID of the last one, by number; "": there is none
 }
 
 // LeavesOut reports whether Load, Claim, and Inbox without IDs leave out a value of so many bytes of an item of

@@ -22,6 +22,15 @@ type Node struct {
 	// Tasks are those for which the node has a function of its own, so that it offers none of
 	// them to workers: nodes of one build should have the same.
 	Tasks []string `json:",omitempty"`
+	// Zones is a digest of the data of time zones that the process has: where two nodes differ, they may find
+	// different instants for a schedule. "": not known.
+	Zones string `json:",omitempty"`
+	// Lacks says in words what the process lacks to execute records of the store that it has read, such
+	// as a time zone or a key, up to MaxLacks: as of the last Register.
+	Lacks []string `json:",omitempty"`
+	// Lost are lives of nodes from which this one has taken shards that they had not given back, the
+	// latest last, up to MaxLost: so others need not find out by themselves that they are dead.
+	Lost []Loss `json:",omitempty"`
 	// Stopped says that the node ended cleanly: it is no longer listed, and its last batch
 	// is forgotten (law 9).
 	Stopped bool
@@ -39,6 +48,18 @@ type Node struct {
 // Supersedes reports whether the node may take a lease that has not ended, because it replaces its
 // holder (law 30).
 func (n *Node) Supersedes(l *Lease) bool { return n.Replaces && l.Node == n.ID && l.Boot < n.Boot }
+
+// Loss is a life of a node whose shards were taken.
+type Loss struct {
+	Node, Boot string
+	SeenAt     Time // when it had been heard of; one that is heard of later lives
+}
+
+// MaxLost bounds the losses of a Node.
+const MaxLost = 100
+
+// MaxLacks bounds the Lacks of a Node, and MaxLack the bytes of each.
+const MaxLacks, MaxLack = 20, 500
 
 // MaxBodies bounds the bodies of a Node.
 const MaxBodies = 100

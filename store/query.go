@@ -319,3 +319,31 @@ func (m Marks) String() string {
 	}
 	return strings.Join(names, ",")
 }
+
+// MarshalText returns the marks as String does; no mark is an empty text. A bit that is no mark is
+// an error.
+func (m Marks) MarshalText() ([]byte, error) {
+	if rest := m &^ (Paused | Cancelling | Undoing | Expiring | Held); rest != 0 {
+		return nil, fmt.Errorf("marks: expected paused, cancelling, undoing, expiring or held, found the bits %b: %w",
+			rest, ErrInvalid)
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText. A text with a word that is no mark is an error and
+// changes nothing.
+func (m *Marks) UnmarshalText(text []byte) error {
+	var all Marks
+	if len(text) > 0 {
+		for name := range strings.SplitSeq(string(text), ",") {
+			mark, ok := markNames[name]
+			if !ok {
+				return fmt.Errorf("marks: expected paused, cancelling, undoing, expiring or held, found %q: %w", name,
+					ErrInvalid)
+			}
+			all |= mark
+		}
+	}
+	*m = all
+	return nil
+}

@@ -79,9 +79,13 @@ func (s Status) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText is the inverse of MarshalText.
-func (s *Status) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseStatus(string(text))
+// UnmarshalText is the inverse of MarshalText. A text that is no status is an error and changes
+// nothing.
+func (s *Status) UnmarshalText(text []byte) error {
+	status, err := ParseStatus(string(text))
+	if err == nil {
+		*s = status
+	}
 	return err
 }
 

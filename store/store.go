@@ -52,10 +52,12 @@ type Store interface {
 	// in the batch: the caller splits it.
 	Commit(ctx context.Context, b Batch) (BatchResult, error)
 
-	// Claim claims what is ready: first the runs whose wake time has passed, in the order
-	// of that time, then those with an item that makes them ready, then those marked ready,
-	// each by number. It returns the unexamined items of all runs that the node has claimed,
-	// by run. A run that was queued or suspended is Running from then on and has no wake
+	// Claim claims what is ready by turns, so that nothing waits for all of a backlog. Three kinds
+	// of lines wait: of each workflow the runs whose wake time has passed, in the order of that
+	// time; the runs with an item that makes them ready, by number; and of each workflow those
+	// marked ready, by number. A turn takes the first of each line: lines in the order of their
+	// kinds, and of one kind in the order of these runs. It returns the unexamined items of all
+	// runs that the node has claimed, by run. A run that was queued or suspended is Running from then on and has no wake
 	// time; Started is set the first time. Stalled and terminal runs keep their status, and
 	// those at rest (law 18) their wake time too. Of items it leaves values out like Load.
 	Claim(ctx context.Context, req ClaimRequest) (Claims, error)
@@ -84,6 +86,9 @@ type Store interface {
 	// all that are new or seen, these without the values that Load leaves out, in the order
 	// of their numbers.
 	Inbox(ctx context.Context, run RunNo, ids ...string) ([]Item, error)
+
+	// Pending counts items of a run's inbox that are new or seen, and returns none of them.
+	Pending(ctx context.Context, q PendingQuery) (Pending, error)
 
 	// Feeds returns the feeds of runs: by run, values before streams, by name.
 	// Values are left out unless the query asks for them.
@@ -167,16 +172,40 @@ type Description struct {
 const heardWithin = 45 * time.Second
 
 // Alive reports whether the node lives, as far as the store knows: it was heard of within
-// the length of its leases, holds none that has ended, and is not gone. A process that has died is
-// found out when its leases end at the latest.
+// the length of its leases, holds none that has ended, and is not Lost. A process that has died is found
+// out when its leases end at the latest.
 func (d *Description) Alive(node *Node) bool {
 	within := heardWithin
 	if node.TTL > 0 {
 		within = time.Duration(node.TTL) * time.Microsecond
 	}
-	return !node.Gone && d.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(d.Leases, func(l Lease) bool {
-		return l.Node == node.ID && l.Boot == node.Boot && l.Until < d.Now
+	over := func(l Lease) bool { return l.Node == node.ID && l.Boot == node.Boot && l.Until < d.Now }
+	return !d.Lost(node) && d.Now.Sub(node.SeenAt) <= within && !slices.ContainsFunc(d.Leases, over)
+}
+
+// Lost reports whether the node is known to be dead: it is gone, or another node has taken its shards,
+// which it had not given back, and it was not heard of since. A node that is neither alive nor lost is
+// silent, and may be heard of again.
+func (d *Description) Lost(node *Node) bool {
+	return node.Gone || slices.ContainsFunc(d.Nodes, func(n Node) bool {
+		return slices.ContainsFunc(n.Lost, func(l Loss) bool {
+			return l.Node == node.ID && l.Boot == node.Boot && l.SeenAt >= node.SeenAt
+		})
 	})
+}
+
+// Executes reports whether the node lives and executes runs. On a store with one slot only the
+// holder of the lease does, and while there is none every node may be next.
+func (d *Description) Executes(node *Node) bool {
+	if !d.Alive(node) || d.Slots > 1 {
+		return d.Alive(node)
+	}
+	holds := func(n *Node) bool {
+		return d.Alive(n) && slices.ContainsFunc(d.Leases, func(l Lease) bool {
+			return l.Node == n.ID && l.Boot == n.Boot && l.Until > d.Now
+		})
+	}
+	return holds(node) || !slices.ContainsFunc(d.Nodes, func(n Node) bool { return holds(&n) })
 }
 
 // Snapshot is a run with its history and inbox.

@@ -164,20 +164,24 @@ const (
 	Busy Verdict = 5
 )
 
+var verdictNames = [...]string{"", "committed", "still ready", "fenced", "refused", "busy"}
+
+// String returns the verdict for logs: "committed", "still ready", …
 func (v Verdict) String() string {
-	switch v {
-	case Committed:
-		return "committed"
-	case StillReady:
-		return "still ready"
-	case Fenced:
-		return "fenced"
-	case Refused:
-		return "refused"
-	case Busy:
-		return "busy"
+	if v > 0 && int(v) < len(verdictNames) {
+		return verdictNames[v]
 	}
 	return "no verdict"
+}
+
+// MarshalText returns the name. A number without a name is an error.
+func (v Verdict) MarshalText() ([]byte, error) {
+	return textOf("verdict on a turn", verdictNames[:], v)
+}
+
+// UnmarshalText is the inverse of MarshalText. A text that is no name is an error and changes nothing.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	return fromText("verdict on a turn", verdictNames[:], v, text)
 }
 
 // TurnResult is the answer to one turn of a batch.

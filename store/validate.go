@@ -469,6 +469,20 @@ func (n *Node) Validate() error {
 			return err
 		}
 	}
+	if len(n.Zones) > MaxName {
+		return invalid("zones of a node: expected a digest of at most %d bytes, found %d", MaxName, len(n.Zones))
+	}
+	if len(n.Lacks) > MaxLacks {
+		return invalid("lacks of a node: expected at most %d, found %d", MaxLacks, len(n.Lacks))
+	}
+	for _, lack := range n.Lacks {
+		if len(lack) > MaxLack {
+			return invalid("lacks of a node: expected at most %d bytes each, found %d", MaxLack, len(lack))
+		}
+	}
+	if len(n.Lost) > MaxLost {
+		return invalid("lost nodes of a node: expected at most %d, found %d", MaxLost, len(n.Lost))
+	}
 	for _, need := range n.Requirements {
 		if err := need.Shard.Validate(); err != nil {
 			return err

@@ -4,7 +4,7 @@
     Worker(URL, TOKEN, {"resize": resize}, room=4).run()      # until stop() is called, or SIGTERM
 """
 import http.client, json, os, random, socket, threading, time, traceback, urllib.error, urllib.request, uuid
-
+_stay = type("Stay", (urllib.request.HTTPRedirectHandler,), {"redirect_request": lambda *_: None})  # for one server
 class Failed(Exception):
     """Says more of a failure: its code, whether another attempt may follow, and the least delay before it."""
     def __init__(self, message, code="error", retryable=True, retry_after=0):
@@ -102,7 +102,7 @@ class Worker:
             request = urllib.request.Request(self.url + verb, data, {"Content-Type": "application/json",
                 "Authorization": "Bearer " + self.token})
             try:
-                return json.load(urllib.request.urlopen(request, timeout=self.wait / 1000 + 30))
+                return json.load(urllib.request.build_opener(_stay).open(request, timeout=self.wait / 1000 + 30))
             except urllib.error.HTTPError as e:
                 if e.code != 429 and e.code < 500: raise Refused(f"{e.code} {e.read(500).decode(errors='replace')}") from None
             except (OSError, http.client.HTTPException, ValueError): pass  # lost: a repeat has the answer that was given before

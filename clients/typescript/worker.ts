@@ -24,6 +24,19 @@ export class Failed extends Error {
 }
 /** The server has refused a request, and will again. */
 export class Refused extends Error {}
+/** JSON in which integers beyond 2^53 are BigInt: JSON.parse changes them, and JSON.stringify refuses BigInt. */
+const mark = crypto.randomUUID(), marked = new RegExp(`"${mark}(-?\\d+)"`, "g");
+const isLong = (token: string) => /^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token));
+export function parse(text: string): any {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  let quoted = false;
+  return JSON.parse(text.replace(/\\.|"|-?\d[\d.eE+-]*/g, (token) => {
+    if (token === '"') quoted = !quoted;
+    return !quoted && isLong(token) ? `"${mark}${token}"` : token;
+  }), (_, v) => typeof v === "string" && v.startsWith(mark) ? BigInt(v.slice(mark.length)) : v);
+}
+export const stringify = (value: unknown): string | undefined =>
+  JSON.stringify(value, (_, v) => typeof v === "bigint" ? mark + v : v)?.replace(marked, "$1");
 type Held = { abort: AbortController; noted?: unknown; done: Promise<void> };
 const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 export class Worker {
@@ -63,9 +76,9 @@ export class Worker {
       for (size = 0; items.length > 0;) await this.call("append", { lease, number: ++number, items: items.splice(0, 1000) });
     });
     const task: Task = { ...fields, signal: held.abort.signal,
-      heartbeat: (detail) => { held.noted = JSON.parse(JSON.stringify(detail) ?? "null"); },
+      heartbeat: (detail) => { held.noted = parse(stringify(detail) ?? "null"); },
       append: async (stream, value, keep) => {
-        size += (JSON.stringify(value) ?? "").length;
+        size += (stringify(value) ?? "").length;
         if (items.push({ stream, value, keep }) === 1) setTimeout(() => flush().catch(() => held.abort.abort()), 100);
         if (size > 1 << 16) await flush();
       } };
@@ -77,7 +90,7 @@ export class Worker {
   private async execute(task: Task, flush: () => Promise<void>, result?: unknown) {
     try {
       try { result = (await this.functions[task.name](task)) ?? null; } finally { await flush(); }
-      JSON.stringify(result); // what is no JSON is a failed attempt
+      stringify(result); // what is no JSON is a failed attempt
     } catch (e: any) {
       const error = { message: String(e?.message ?? e), code: String(e?.code ?? "error"), stack: String(e?.stack ?? ""),
         retryable: e?.retryable !== false, retry_after_ms: Number(e?.retryAfterMs) || 0 };
@@ -96,12 +109,12 @@ export class Worker {
   /** Repeats after 429, 5xx and a broken connection, and after nothing else. */
   private async call(verb: string, body: object, giveUp = false): Promise<any> {
     const headers = { "Content-Type": "application/json", Authorization: "Bearer " + this.token };
-    const text = JSON.stringify(body);
+    const text = stringify(body);
     for (let pause = 100; !(giveUp && this.stopped); pause = Math.min(pause * 2, 5000)) {
       try {
-        const answer = await fetch(this.base + verb, { method: "POST", headers, body: text });
+        const answer = await fetch(this.base + verb, { method: "POST", headers, body: text, redirect: "manual" });
         const got = await answer.text();
-        if (answer.ok) return JSON.parse(got);
+        if (answer.ok) return parse(got);
         if (answer.status !== 429 && answer.status < 500) throw new Refused(`${answer.status} ${got.slice(0, 500)}`);
       } catch (e) { if (e instanceof Refused) throw e; } // otherwise lost: a repeat has the answer that was given before
       await sleep(pause * (0.5 + Math.random() / 2));

@@ -72,7 +72,11 @@ it again; nothing else is changed.`,
 					detail += ": " + some + "; stet doctor --repair lets them find it again"
 				}
 				findings = append(findings, finding{wakes, len(lost) == 0, detail})
-				return nil
+				c, err := clusterOf(cmd.Context(), s)
+				if err == nil {
+					findings = append(findings, c.findings()...)
+				}
+				return err
 			})
 			if err != nil {
 				findings = append(findings, finding{wakes, false, fmt.Sprintf("cannot be checked: %v", err)})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -310,7 +311,7 @@ func application() int {
 	if len(os.Args) > 1 && os.Args[1] == "check" {
 		return check(ctx)
 	}
-	if err := work(ctx, stop, len(os.Args) > 1 && os.Args[1] == "register"); err != nil {
+	if err := work(ctx, stop, len(os.Args) > 1 && os.Args[1] == "register", os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -334,7 +335,7 @@ func check(ctx context.Context) int {
 	return codecheck.Command(ctx, e, os.Args[2:], os.Stdout, os.Stderr)
 }
 
-func work(ctx context.Context, stop func(), register bool) (err error) {
+func work(ctx context.Context, stop func(), register bool, log io.Writer) (err error) {
 	address := "app.db"
 	if db := os.Getenv("STET_DB"); strings.Contains(db, "://") {
 		address = db
@@ -361,7 +362,7 @@ func work(ctx context.Context, stop func(), register bool) (err error) {
 			fails, panics, retries, sleepy, greet, approve, fan, report, parent, guards, middle, edited, retyped, saga, turns,
 			approval, careful, stubborn, listener, hangs, lookout, speaks, forgets, trip,
 		},
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
 		OnRecover: func(stet.Recovery) { // it owns the store now, and has registered before
 			if register {
 				stop()

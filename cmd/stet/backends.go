@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stet-run/stet/store"
@@ -140,8 +143,73 @@ func (o *opener) address() string {
 	if u, err := url.Parse(o.db); err == nil && u.User != nil {
 		return u.Redacted()
 	}
-	return o.db
+	return withoutPassword(o.db)
 }
+
+// parameter finds a password that is a parameter of an address.
+var parameter = regexp.MustCompile(`(?i)(?:^|[\s?&])password=([^\s&]+)`)
+
+// withoutPassword returns an address without its password.
+func withoutPassword(address string) string {
+	for _, secret := range passwordsOf(address) {
+		address = strings.ReplaceAll(address, ":"+secret+"@", ":xxxxx@")
+		address = strings.ReplaceAll(address, "="+secret, "=xxxxx")
+	}
+	return address
+}
+
+// passwordsOf returns the passwords in an address.
+func passwordsOf(address string) (all []string) {
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		if password, _ := u.User.Password(); password != "" {
+			all = append(all, password)
+		}
+	}
+	if scheme, rest, ok := strings.Cut(address, ":"); ok && scheme != "sqlite" {
+		// All from the second colon to the last @: a password that is not escaped has any character.
+		if _, rest, ok := strings.Cut(strings.TrimLeft(rest, "/"), ":"); ok {
+			if at := strings.LastIndex(rest, "@"); at > 0 {
+				all = append(all, rest[:at])
+			}
+		}
+	}
+	for _, found := range parameter.FindAllStringSubmatch(address, -1) {
+		all = append(all, found[1])
+	}
+	return all
+}
+
+// hideSecrets leaves the passwords of --db out of an error: what cannot read an address may quote it.
+func (a *app) hideSecrets(err error) error {
+	text := err.Error()
+	for _, secret := range passwordsOf(a.db) {
+		quoted := strconv.Quote(secret)
+		for _, form := range []string{secret, quoted[1 : len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret)} {
+			text = strings.ReplaceAll(text, ":"+form+"@", ":xxxxx@")
+			if len(form) > 3 { // a shorter one is a part of other words
+				text = strings.ReplaceAll(text, form, "xxxxx")
+			}
+			for i := range form { // a driver may have hidden what is before the first @
+				if form[i] == '@' {
+					text = strings.ReplaceAll(text, form[i:]+"@", "@")
+				}
+			}
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return shownError{err, text}
+}
+
+// shownError is an error that is shown with another text.
+type shownError struct {
+	error
+	text string
+}
+
+func (e shownError) Error() string { return e.text }
+func (e shownError) Unwrap() error { return e.error }
 
 // several reports whether an address is those of several databases of one store, with spaces between them.
 func several(address string) bool {
@@ -191,6 +259,9 @@ func (p *places) Set(address string) error {
 	if !p.given {
 		*p.db, p.given = address, true
 		return nil
+	}
+	if *p.db == address || slices.Contains(strings.Fields(*p.db), address) {
+		return nil // what completes a command line reads its flags twice
 	}
 	if both := *p.db + " " + address; several(both) {
 		*p.db = both

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
@@ -40,20 +42,27 @@ var storeScripts = map[string]string{
 // in the scripts of both ways.
 var storeFlags = map[string][]string{"start": {"--force"}}
 
+// partsByServer is how many days make test needs for all scripts by a server; make faults executes all.
+const partsByServer = 4
+
 // TestScriptsByServer executes each script a second time, by a server.
 func TestScriptsByServer(t *testing.T) {
+	today := soak.Part(t, 0, partsByServer)
 	all, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, file := range all {
+	for i, file := range all {
+		if !soak.WithFaults() && i%partsByServer != today {
+			continue
+		}
 		if storeScripts[strings.TrimSuffix(filepath.Base(file), ".txtar")] == "" {
 			files = append(files, file)
 		}
 	}
-	testscript.Run(t, testscript.Params{
-		Files: files, Cmds: scriptCommands,
+	runScripts(t, testscript.Params{
+		Files: files,
 		Setup: func(e *testscript.Env) error { e.Setenv(byServerVar, "1"); return nil },
 	})
 }
@@ -123,23 +132,27 @@ func parseLine(args []string) commandLine {
 
 // commandByServer is command, but a server of the store carries it out, as far as one does.
 func commandByServer() int {
-	line := parseLine(os.Args[1:])
-	o := &opener{db: line.db, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	return executeByServer(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, command)
+}
+
+// executeByServer is execute, but a server of the store carries it out. It calls local if none can.
+func executeByServer(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, local func() int) int {
+	line := parseLine(args)
+	o := &opener{db: line.db, log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelError}))}
 	code := -1
 	if line.byServer {
-		err := o.with(context.Background(), func(e *stet.Engine, s store.Store) error {
+		err := o.with(ctx, func(e *stet.Engine, s store.Store) error {
 			return served(e, s, o.log, line.by, func(url string) {
-				args := append([]string{"--server", url, "--token", "x"}, line.args...)
-				code = execute(context.Background(), args, os.Stdin, os.Stdout, os.Stderr)
+				code = execute(ctx, append([]string{"--server", url, "--token", "x"}, line.args...), in, out, errOut)
 			})
 		})
 		if code >= 0 && err != nil {
-			fmt.Fprintln(os.Stderr, "the server:", err)
+			fmt.Fprintln(errOut, "the server:", err)
 			return exitFailed
 		}
 	}
 	if code < 0 { // it is for a store, or there is none to serve
-		code = command()
+		code = local()
 	}
 	return code
 }

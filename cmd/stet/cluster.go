@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -12,8 +15,7 @@ import (
 // cluster describes the nodes of a store in words.
 type cluster struct {
 	stet.NodesInfo
-	executing map[string]string // by the ID of a running run: the step that has executed for longest
-	absolute  bool              // texts name times, and not how long ago they were
+	absolute bool // texts name times, and not how long ago they were
 }
 
 // since says when something began.
@@ -51,20 +53,6 @@ func (c *cluster) owner(shard store.Shard) string {
 // longAfter is how long a body executes until it is marked.
 const longAfter = 30 * time.Second
 
-// body says what a node executes for a run; "": it has not said so.
-func (c *cluster) body(runID string) string {
-	for i := range c.Nodes {
-		n := &c.Nodes[i]
-		for _, b := range n.Bodies {
-			if b.RunID == runID && c.Alive(n) {
-				return fmt.Sprintf("executing step %s since %s on %s%s", b.Location, c.since(b.Since.Time()), n.ID,
-					c.mark(b.Since.Time()))
-			}
-		}
-	}
-	return ""
-}
-
 // mark marks what executes for long.
 func (c *cluster) mark(since time.Time) string {
 	if c.Now.Time().Sub(since) < longAfter {
@@ -82,14 +70,43 @@ func (c *cluster) executor(r *stet.RunInfo) string {
 	return node.ID
 }
 
-// silent returns that the node is silent that executes a run, or "" if it lives.
-func (c *cluster) silent(r *stet.RunInfo) string {
-	_, node := c.Owner(r.Shard)
-	if node == nil || r.Status != store.Running || c.Alive(node) {
-		return ""
+// zones returns the digests of the data of time zones that living nodes have, each with its nodes.
+func (c *cluster) zones() []string {
+	of := map[string][]string{}
+	for i := range c.Nodes {
+		if n := &c.Nodes[i]; n.Zones != "" && c.Alive(n) {
+			of[n.Zones] = append(of[n.Zones], n.ID)
+		}
 	}
-	return fmt.Sprintf("its process is silent since %s (node %s, process %d on %s)",
-		c.since(node.SeenAt.Time()), node.ID, node.PID, node.Host)
+	var digests []string
+	for _, digest := range slices.Sorted(maps.Keys(of)) {
+		digests = append(digests, digest+" on "+strings.Join(of[digest], ", "))
+	}
+	return digests
+}
+
+// findings are those of a doctor about the processes that live.
+func (c *cluster) findings() []finding {
+	digests, lacks := c.zones(), []string{}
+	for i := range c.Nodes {
+		if n := &c.Nodes[i]; c.Alive(n) {
+			for _, lack := range n.Lacks {
+				lacks = append(lacks, n.ID+": "+lack)
+			}
+		}
+	}
+	same := "0 exceptions"
+	if len(digests) > 1 {
+		same = "give all the same system image: " + strings.Join(digests, "; ")
+	}
+	needed := fmt.Sprintf("%d exceptions", len(lacks))
+	if len(lacks) > 0 {
+		needed += ": " + strings.Join(lacks, "; ")
+	}
+	return []finding{
+		{"processes have the same data of time zones", len(digests) < 2, same},
+		{"processes have what records need", len(lacks) == 0, needed},
+	}
 }
 
 // clusterOf reads the nodes of the store.

@@ -2,45 +2,48 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
-// TestDeploys goes through wrong deploys as an operator does, on each kind of store: builds
-// that are rolled back, code that does not fit, a type that has changed, a process that is lost.
+// TestDeploys goes through wrong deploys as an operator does: builds that are rolled back, code that does not fit, a
+// type that has changed, a process that is lost.
 func TestDeploys(t *testing.T) {
-	scripts, err := filepath.Glob("testdata/deploy/*.txtar")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("the scripts: %v, %v", scripts, err)
-	}
-	for _, c := range []struct {
-		name    string
-		address func(*testing.T) string
-	}{
-		{"sqlite", func(*testing.T) string { return "app.db" }},
-		{"postgres", func(t *testing.T) string {
-			return "postgres://stet:secret@" + servers.NewPostgres(t).Addr() + "/postgres?sslmode=disable"
-		}},
-		{"redis", func(t *testing.T) string { return servers.NewRedis(t, servers.Durable...).URL() }},
-	} {
-		for _, script := range scripts {
-			t.Run(c.name+"/"+filepath.Base(script), func(t *testing.T) {
-				address := c.address(t) // a server of its own: each script is a deploy of everything
-				testscript.Run(t, testscript.Params{
-					Files: []string{script},
-					Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": exitsWith, "soon": soon},
-					Condition: func(string) (bool, error) {
-						return c.name != "sqlite", nil
-					},
-					Setup: func(env *testscript.Env) error {
-						env.Setenv("STET_DB", address)
-						return nil
-					},
-				})
-			})
-		}
-	}
+	deploys(t, func(string) string { return "app.db" })
+}
+
+// TestDeploysOnServers is TestDeploys where several processes work at a time.
+func TestDeploysOnServers(t *testing.T) {
+	soak.Faults(t)
+	t.Run("postgres", func(t *testing.T) {
+		server := servers.NewPostgres(t)
+		deploys(t, func(script string) string {
+			return "postgres://stet:secret@" + server.Addr() + "/postgres?sslmode=disable&stet_schema=" +
+				strings.ReplaceAll(script, "-", "_")
+		}, "servers")
+	})
+	t.Run("redis", func(t *testing.T) {
+		deploys(t, func(string) string { return servers.NewRedis(t, servers.Durable...).URL() }, "servers")
+	})
+}
+
+// deploys runs each script of testdata/deploy on the store at an address, under conditions.
+func deploys(t *testing.T, address func(script string) string, conditions ...string) {
+	t.Helper()
+	runScripts(t, testscript.Params{
+		Dir: "testdata/deploy",
+		Condition: func(name string) (bool, error) {
+			return slices.Contains(conditions, name), nil
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("STET_DB", address(filepath.Base(env.WorkDir)))
+			return nil
+		},
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/cmd/stet/internal/develop"
+	"github.com/stet-run/stet/cmd/stet/internal/toolbox"
 	"github.com/stet-run/stet/store"
 )
 
@@ -86,7 +87,7 @@ the program prints: with ?run=ID the lines about a run.`,
 	}
 	cmd.Flags().StringVar(&f.address, "addr", "127.0.0.1:8338", "listen at this `address`; port 0: a free one")
 	cmd.Flags().DurationVar(&grace, "grace", 10*time.Second, "how long the program has to end, before it is killed")
-	f.agents.add(cmd, "mcp-")
+	f.agents.add(cmd, "mcp-", toolbox.Token)
 	return cmd
 }
 

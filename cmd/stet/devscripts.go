@@ -81,8 +81,8 @@ func (d *scriptFolder) deploy(ctx context.Context, path string, seen map[string]
 		defer cancel()
 		if n, err = script.Deploy(limited, d.engine, name, code, stet.Act{Why: "stet dev"}); err == nil {
 			text := fmt.Sprintf("version %d of %s", n, name)
-			if undefined, err := script.Undefined(name, code.Code); err == nil && len(undefined) > 0 {
-				text += "; " + strings.Join(undefined, "; ")
+			if warnings, err := script.Warnings(name, code.Code); err == nil && len(warnings) > 0 {
+				text += "; " + strings.Join(warnings, "; ")
 			}
 			d.note(name, text)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
@@ -128,12 +130,36 @@ var hints = []struct {
 }{
 	{stet.ErrUnknownWorkflow, "check the name, start an application that has it once, or use --force"},
 	{stet.ErrNoQueue, "stet queue ls lists the queues, stet queue create makes one"},
-	{stet.ErrNotFound, "stet ls lists the runs"},
+	{stet.ErrNotFound, "stet ls lists the runs"}, // lists has those of other things
 	{stet.ErrExists, "choose another --id, the same input, or another --existing"},
 	{stet.ErrTooLarge, "keep large data elsewhere and pass a reference to it"},
 	{store.ErrBadCursor, "give the cursor that ls printed, or none to begin at the newest run"},
-	{stet.ErrSealed, "give the application's keys in STET_KEYS and its folder of objects in STET_OBJECTS, see stet help"},
+	{stet.ErrSealed, "give the application's keys in STET_KEYS and its folder of objects in STET_OBJECTS, see " +
+		"stet help values"},
 	{store.ErrDamaged, "stet doctor says more; restore a backup"},
+}
+
+// lists say where the names are that a command expects, by the first word of the command; others expect runs.
+var lists = map[string]string{
+	"hook":     "stet hook ls lists the hooks",
+	"nodes":    "stet nodes lists the nodes",
+	"schedule": "stet schedule ls lists the schedules",
+	"script":   "stet script ls lists the scripts, stet ls the runs",
+	"token":    "stet token ls lists the tokens with their IDs",
+	"topics":   "stet topics lists those that were used, stet topics show TOPIC the events of one",
+}
+
+// hintList adds to the error of a command that has not found something where the names are.
+func hintList(cmd *cobra.Command, err error) error {
+	if _, said := errors.AsType[hintedError](err); said || !errors.Is(err, stet.ErrNotFound) {
+		return err
+	}
+	for ; cmd.HasParent(); cmd = cmd.Parent() {
+		if hint, ok := lists[cmd.Name()]; ok {
+			return hintedError{err, hint}
+		}
+	}
+	return err
 }
 
 // printProblem prints an error and what to do about it.

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/store"
 )
 
@@ -27,7 +24,7 @@ func (rc runCommands) listCommand() *cobra.Command {
 		Use:     "ls [FILTER]",
 		Aliases: []string{"list"},
 		Short:   "list runs, newest first",
-		Long:    "Lists the runs that match the filter, or all, newest first. See stet help for filters.",
+		Long:    "Lists the runs that match the filter, or all, newest first. See stet help filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := parseQuestion(args, query)
 			if err != nil {
@@ -61,6 +58,7 @@ func (rc runCommands) list(ctx context.Context, from side, q *question) error {
 	}
 	filter.Values = rc.output != formIDs || q.waits != ""
 	var rows []*stet.RunInfo // of the table
+	found := false
 	for left > 0 {
 		filter.Limit = min(left, store.DefaultPage)
 		runs, next, err := from.list(ctx, filter)
@@ -71,7 +69,7 @@ func (rc runCommands) list(ctx context.Context, from side, q *question) error {
 			if !q.fits(run.info) {
 				continue
 			}
-			left--
+			left, found = left-1, true
 			switch rc.output {
 			case formIDs:
 				err = rc.id(run.ID)
@@ -89,12 +87,14 @@ func (rc runCommands) list(ctx context.Context, from side, q *question) error {
 			break
 		}
 	}
+	if !found && filter.Cursor == "" {
+		if err := q.checkWorkflows(ctx, from); err != nil {
+			return err
+		}
+	}
 	if rc.output == formTable {
 		c, err := from.nodes(ctx)
 		if err != nil {
-			return err
-		}
-		if err := c.readExecuting(ctx, from, rows); err != nil {
 			return err
 		}
 		if err := rc.print(runsGrid(c, rows)); err != nil {
@@ -150,44 +150,51 @@ func took(r *stet.RunInfo, now time.Time) string {
 	return duration(r.Ended.Sub(r.Started))
 }
 
-// detail says in a few words why a run is in its state.
+// detail says in a few words why a run stands as it does.
 func detail(c *cluster, info *stet.RunInfo) string {
-	switch {
-	case info.Status == store.Failed:
-		return api.RunFailure(info).Message
-	case info.Reason != "":
-		return info.Reason
-	case info.Status == store.Queued && info.Wake.After(c.Now.Time()):
-		return "begins " + moment(store.TimeOf(info.Wake))
-	case info.Status == store.Suspended && len(info.WaitsFor) > 0:
-		text := "waits for " + waitText(&info.WaitsFor[0])
-		if more := len(info.WaitsFor) - 1; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		return text
-	case info.Status == store.Queued || info.Status == store.Running:
-		return cmp.Or(c.lacks(info), c.silent(info), c.executing[info.ID])
+	if len(info.Why) == 0 || info.Status == store.Succeeded {
+		return ""
 	}
-	return ""
+	w := info.Why[0]
+	switch w.Code {
+	case "executing", "lost", "retry", "offered", "worker":
+	default:
+		w.Since = time.Time{} // the age of the run says enough
+	}
+	text := c.why(&w)
+	if w.Code == "failed" && w.Quote != "" {
+		text = w.Quote // the status stands beside it
+	}
+	if more := len(info.Why) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
-// waitText describes a wait.
-func waitText(w *stet.WaitInfo) string {
-	text := w.Kind + " " + w.Location
-	if len(w.Names) > 0 && (len(w.Names) > 1 || w.Names[0] != w.Location) {
-		text += " (" + strings.Join(w.Names, ", ") + ")"
-	}
-	if w.Run != "" {
-		text += " (run " + w.Run + ")"
-	}
-	if w.Topic != "" && w.Topic != w.Location {
-		text += " (topic " + w.Topic + ")"
-	}
-	if w.Queue != "" {
-		text += " (permit of queue " + w.Queue + ")"
+// why returns what a Why says, in a line.
+func (c *cluster) why(w *stet.Why) string {
+	text := w.Text
+	if !w.Since.IsZero() {
+		text += " since " + c.since(w.Since)
+		if w.Code == "executing" {
+			text += c.mark(w.Since)
+		}
 	}
 	if !w.Until.IsZero() {
-		text += " until " + w.Until.UTC().Format(time.RFC3339)
+		at := w.Until.UTC().Format(time.RFC3339)
+		switch w.Code {
+		case "begin":
+			text += " " + at
+		case "retry":
+			text += ", next at " + at
+		case "worker":
+			text += ", lease until " + at
+		default:
+			text += " until " + at
+		}
+	}
+	if w.Quote != "" {
+		text += ": " + w.Quote
 	}
 	return text
 }
@@ -197,7 +204,7 @@ func (rc runCommands) countCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "count [FILTER]",
 		Short: "count runs by workflow and status",
-		Long:  "Counts the runs that match the filter, or all, by workflow and status. See stet help for filters.",
+		Long:  "Counts the runs that match the filter, or all, by workflow and status. See stet help filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := rc.checkNoIDs(); err != nil {
 				return err
@@ -213,10 +220,14 @@ func (rc runCommands) countCommand() *cobra.Command {
 				return orBy(err, func() error { return rc.countBy(cmd.Context(), c, q) })
 			}
 			return rc.with(cmd.Context(), func(e *stet.Engine, s store.Store) error {
-				if err := q.resolve(cmd.Context(), storeSide{rc.app, e, s}); err != nil {
+				from := storeSide{rc.app, e, s}
+				if err := q.resolve(cmd.Context(), from); err != nil {
 					return err
 				}
 				tallies, err := s.Count(cmd.Context(), q.Filter)
+				if err == nil && len(tallies) == 0 {
+					err = q.checkWorkflows(cmd.Context(), from)
+				}
 				if err != nil {
 					return err
 				}

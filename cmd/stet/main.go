@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // for schedules, where the system has none
 )
 
 func main() { os.Exit(command()) }

@@ -30,13 +30,14 @@ type mcpFlags struct {
 	values  string
 }
 
-// add adds the flags, their names after a prefix.
-func (f *mcpFlags) add(cmd *cobra.Command, prefix string) {
+// add adds the flags, their names after a prefix. confirm is the default of that flag.
+func (f *mcpFlags) add(cmd *cobra.Command, prefix string, confirm toolbox.Confirm) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.allow, prefix+"allow", nil,
 		"what agents may do beside reading, as `VERBS`: "+strings.Join(toolbox.Verbs(), ", "))
-	flags.StringVar(&f.confirm, prefix+"confirm", string(toolbox.Ask),
-		"`how` an act is confirmed: ask (a person, by the client), token (the client, by a second call), none")
+	flags.StringVar(&f.confirm, prefix+"confirm", string(confirm),
+		"`how` an act is confirmed: ask (the client asks a person, and is trusted to do so), token (the client, by a second "+
+			"call), none")
 	flags.IntVar(&f.bulk, prefix+"bulk", 1, "most `runs` that one call may act on")
 	flags.StringVar(&f.values, prefix+"values", "all", "none: leave inputs, outputs, messages and error texts out")
 }
@@ -108,7 +109,7 @@ Each call is logged to standard error: the tool, the runs and the verdict, never
 			})
 		},
 	}
-	f.add(cmd, "")
+	f.add(cmd, "", toolbox.Ask)
 	return cmd
 }
 
@@ -118,16 +119,12 @@ func (ac adminCommands) converse(ctx context.Context, box *toolbox.Box, c *clien
 	if err != nil {
 		return err
 	}
+	out := &locked{w: ac.out}
 	err = box.Server(c, info.Identity.Name).Run(ctx, &mcp.IOTransport{
-		Reader: io.NopCloser(ac.in), Writer: notClosed{ac.out},
+		Reader: io.NopCloser(newFrames(ac.in, out)), Writer: out,
 	})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
 }
-
-// notClosed is a writer that others use, too.
-type notClosed struct{ io.Writer }
-
-func (notClosed) Close() error { return nil }

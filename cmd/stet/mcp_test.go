@@ -138,6 +138,61 @@ func scripted(t *testing.T, p *place, s *mcp.ClientSession, may bool) {
 	}
 }
 
+// TestMCPGoesOnAfterABatch speaks by hand: a batch and a line that is no JSON are refused, and the next call is
+// answered.
+func TestMCPGoesOnAfterABatch(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "s.db")
+	if code := execute(t.Context(), []string{"--db", db, "migrate"}, nil, io.Discard, io.Discard); code != exitDone {
+		t.Fatalf("migrate: exit code %d", code)
+	}
+	in, lines := io.Pipe()
+	answers, out := io.Pipe()
+	ended := make(chan int, 1)
+	var log bytes.Buffer
+	go func() {
+		ended <- execute(t.Context(), []string{"mcp", "--db", db}, in, out, &log)
+		out.Close()
+	}()
+	scanner := bufio.NewScanner(answers)
+	for _, c := range []struct{ say, want string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+			`"clientInfo":{"name":"test","version":"1"}}}`, `"protocolVersion":"2025-06-18"`},
+		{`[{"jsonrpc":"2.0","id":2,"method":"ping"}]`, `"code":-32600`},
+		{`hello`, `"code":-32700`},
+		{`{"jsonrpc":"2.0","id":3,"method":"ping"}`, `"id":3`},
+	} {
+		if _, err := io.WriteString(lines, c.say+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if !scanner.Scan() || !strings.Contains(scanner.Text(), c.want) {
+			t.Fatalf("after %s it says %s, %v; want %s\n%s", c.say, scanner.Text(), scanner.Err(), c.want, &log)
+		}
+	}
+	lines.Close()
+	if code := <-ended; code != exitDone {
+		t.Errorf("exit code %d: %s", code, &log)
+	}
+}
+
+// TestWhoConfirms: over HTTP whoever has a token may have written the client, whose word that a person has confirmed an
+// act is not the default there.
+func TestWhoConfirms(t *testing.T) {
+	want := map[string]string{"mcp": "ask", "serve": "token", "dev": "token"}
+	for _, cmd := range (&app{}).commands() {
+		for _, name := range []string{"confirm", "mcp-confirm"} {
+			if f := cmd.Flags().Lookup(name); f != nil {
+				if f.DefValue != want[cmd.Name()] {
+					t.Errorf("stet %s --%s: expected %q, found %q", cmd.Name(), name, want[cmd.Name()], f.DefValue)
+				}
+				delete(want, cmd.Name())
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("without the flag: %v", want)
+	}
+}
+
 // TestMCPIsRefused: wrong flags change nothing, and say what is expected.
 func TestMCPIsRefused(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "s.db")
@@ -173,7 +228,8 @@ func TestMCPOverHTTP(t *testing.T) {
 	serving, stop := context.WithCancel(ctx)
 	out, address := io.Pipe()
 	ended := make(chan int, 1)
-	args := append([]string{"serve", "--addr", "127.0.0.1:0", "--mcp-allow", "cancel,deploy_script"}, p.args...)
+	args := append([]string{"serve", "--addr", "127.0.0.1:0", "--mcp-allow", "cancel,deploy_script",
+		"--mcp-confirm", "ask"}, p.args...)
 	go func() {
 		ended <- execute(serving, args, nil, address, io.Discard)
 		_ = address.Close()

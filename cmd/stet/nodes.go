@@ -94,11 +94,26 @@ func (nc nodeCommands) list(c *cluster) error {
 	if nc.output != formTable {
 		return nil
 	}
-	if err := nc.print(g); err != nil || len(bodies.rows) == 0 {
+	if err := nc.print(g); err != nil {
 		return err
 	}
-	fmt.Fprintln(nc.out)
-	return nc.print(bodies)
+	if len(bodies.rows) > 0 {
+		fmt.Fprintln(nc.out)
+		if err := nc.print(bodies); err != nil {
+			return err
+		}
+	}
+	for _, v := range views {
+		for _, lack := range v.Lacks {
+			fmt.Fprintf(nc.out, "\n%s lacks what a record needs, which waits for another process: %s\n", printable(v.Node),
+				printable(lack))
+		}
+	}
+	if digests := c.zones(); len(digests) > 1 {
+		fmt.Fprintf(nc.out, "\nthese processes have different data of time zones: %s\n",
+			printable(strings.Join(digests, "; ")))
+	}
+	return nil
 }
 
 func (nc nodeCommands) drain(nodes []string, drain func(string) error) error {

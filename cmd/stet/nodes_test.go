@@ -67,11 +67,37 @@ func TestClusterOfSeveralNodes(t *testing.T) {
 			t.Errorf("node %s is %s; want %s", c.Nodes[i].ID, got, want)
 		}
 	}
-	lost := run("w", "default", "1", store.Running)
-	lost.Shard.Slot = 4
-	want := "its process is silent since 1s (node f, process 0 on )"
-	if got := detail(&c, lost); got != want {
-		t.Errorf("a run of a silent node: %q; want %q", got, want)
+	// It is lost once its shards are taken, or it is gone, until it is heard of again.
+	c.Leases[len(c.Leases)-1].Node, c.Leases[len(c.Leases)-1].Until = "a", now+1_000_000
+	c.Nodes[0].Lost = []store.Loss{{Node: "f", Boot: "1", SeenAt: c.Nodes[5].SeenAt}}
+	c.Nodes[4].Gone = true
+	for i, want := range map[int]string{0: "working", 4: "lost", 5: "lost"} {
+		got := api.NodeState(&c.NodesInfo, &c.Nodes[i])
+		shown := (&api.Nodes{Nodes: api.NodesOf(&c.NodesInfo), Now: c.Now.Time(), Slots: c.Slots}).Info()
+		if again := api.NodesOf(shown)[i].State; got != want || i > 0 && again != want {
+			t.Errorf("node %s is %s, and %s for a client of the server; want %s", c.Nodes[i].ID, got, again, want)
+		}
+	}
+	c.Nodes[5].SeenAt++
+	if got := api.NodeState(&c.NodesInfo, &c.Nodes[5]); got != "standing by" {
+		t.Errorf("a lost node that is heard of again is %s", got)
+	}
+	bad := func() (n int) {
+		for _, f := range c.findings() {
+			if !f.OK {
+				n++
+			}
+		}
+		return n
+	}
+	c.Nodes[0].Zones, c.Nodes[1].Zones, c.Nodes[2].Zones = "one", "silent", "one"
+	if n := bad(); n > 0 || len(c.zones()) != 1 {
+		t.Errorf("of equal processes the doctor has %d bad findings: %+v", n, c.findings())
+	}
+	c.Nodes[2].Zones, c.Nodes[0].Lacks = "two", []string{"stet.schedule/s: no such zone"}
+	if n := bad(); n != 2 || len(c.zones()) != 2 {
+		t.Errorf("of processes with different zones, of which one lacks something, the doctor has %d bad findings: %+v", n,
+			c.findings())
 	}
 	c.Leases = append(c.Leases, lease("d", time.Second))
 	if got := api.NodesOf(&c.NodesInfo)[3]; got.State != "draining" || got.Shards != 1 {

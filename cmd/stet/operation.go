@@ -48,6 +48,16 @@ func (o *operation) result() string {
 		if o.Error != nil {
 			text += "; before: " + o.Error.Message
 		}
+	case o.wasCut():
+		text = "its body had begun when it was withdrawn; "
+		switch {
+		case o.Ended.IsZero():
+			text += "its end is not known"
+		case o.Error != nil:
+			text += "it failed: " + o.Error.Message
+		default:
+			text += "it succeeded, and its result was dropped"
+		}
 	case o.Error != nil:
 		text = o.Error.Message
 		if !o.Wake.IsZero() {
@@ -87,6 +97,11 @@ func (o *operation) result() string {
 		text = strings.TrimSpace("run " + o.Run + " " + text)
 	}
 	return text
+}
+
+// wasCut reports whether the operation is a step that was withdrawn after a body of it had begun.
+func (o *operation) wasCut() bool {
+	return o.State == store.Withdrawn.String() && o.Kind == store.KindStep.String() && o.Attempts > 0
 }
 
 // state returns the state as tables show it.

@@ -249,5 +249,10 @@ func amount(n int) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// moment returns a time as people read it.
-func moment(t store.Time) string { return t.Time().Format("2006-01-02 15:04:05.000Z") }
+// moment returns a time as people read it, - for none.
+func moment(t store.Time) string {
+	if t == 0 {
+		return "-"
+	}
+	return t.Time().Format("2006-01-02 15:04:05.000Z")
+}

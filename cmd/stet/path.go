@@ -19,6 +19,15 @@ type pathView struct {
 	Cut   bool           `json:"cut"`
 	Path  []pathPartView `json:"path"`
 	After float64        `json:"after_ms"`
+	Spent []spentView    `json:"spent"`
+}
+
+type spentView struct {
+	On    string  `json:"on"`
+	Queue string  `json:"queue,omitempty"`
+	Text  string  `json:"text"`
+	Took  float64 `json:"took_ms"`
+	Grows bool    `json:"grows,omitempty"`
 }
 
 type pathPartView struct {
@@ -65,21 +74,46 @@ func (rc runCommands) printPath(id string, shape *api.Shape) error {
 				p.Location, p.Kind, p.State, p.Began, inMS(p.Before), inMS(p.Took),
 			}
 		}
+		view.Spent = make([]spentView, len(shape.Spent))
+		for i, s := range shape.Spent {
+			view.Spent[i] = spentView{s.On, s.Queue, s.Text, inMS(s.Took), s.Grows}
+		}
 		return rc.json(view)
 	}
-	return rc.print(pathTable(id, shape))
+	if err := rc.print(pathTable(id, shape)); err != nil || len(shape.Spent) == 0 {
+		return err
+	}
+	fmt.Fprintln(rc.out)
+	return rc.print(spentTable(shape))
+}
+
+// spentTable returns the table of what the time of a path went to.
+func spentTable(shape *api.Shape) *grid {
+	total := shape.To.Sub(shape.From)
+	g := &grid{headers: []string{"SPENT ON", "TIME", "SHARE"}}
+	for _, s := range shape.Spent {
+		text := s.Text
+		if s.Grows {
+			text += " (now)"
+		}
+		took := time.Duration(s.Took) * time.Microsecond
+		g.add(printable(text), duration(took), share(took, total))
+	}
+	return g
+}
+
+// share returns a part of a time in percent.
+func share(part, total time.Duration) string {
+	if total <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(total))
 }
 
 // pathTable returns the table of a path: all of BEFORE and TOOK are the run's time.
 func pathTable(id string, shape *api.Shape) *grid {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	total := shape.To.Sub(shape.From)
-	share := func(d time.Duration) string {
-		if total <= 0 {
-			return ""
-		}
-		return fmt.Sprintf("%.1f%%", 100*float64(d)/float64(total))
-	}
 	const stateColumn = 2
 	g := &grid{headers: []string{"OPERATION", "KIND", "STATE", "BEGAN", "BEFORE", "TOOK", "SHARE"}}
 	if shape.Cut {
@@ -87,12 +121,13 @@ func pathTable(id string, shape *api.Shape) *grid {
 	}
 	for _, p := range shape.Path {
 		g.add(printable(p.Location), p.Kind, p.State, moment(store.TimeOf(p.Began)),
-			duration(us(p.Before)), duration(us(p.Took)), share(us(p.Before+p.Took)))
+			duration(us(p.Before)), duration(us(p.Took)), share(us(p.Before+p.Took), total))
 	}
 	if after := us(shape.After); after > 0 || len(shape.Path) == 0 {
-		g.add("(code after that)", "", "", moment(store.TimeOf(shape.To.Add(-after))), "", duration(after), share(after))
+		began := moment(store.TimeOf(shape.To.Add(-after)))
+		g.add("(code after that)", "", "", began, "", duration(after), share(after, total))
 	}
-	g.add("run "+printable(id), "", "", moment(store.TimeOf(shape.From)), "", duration(total), share(total))
+	g.add("run "+printable(id), "", "", moment(store.TimeOf(shape.From)), "", duration(total), share(total, total))
 	g.style = func(row, column int) lipgloss.Style {
 		if column == stateColumn && g.rows[row][column] == store.FailedEntry.String() {
 			return lipgloss.NewStyle().Foreground(lipgloss.Red)

@@ -11,9 +11,8 @@ import (
 // TestRedisScripts runs the command line on a Redis server of its own.
 func TestRedisScripts(t *testing.T) {
 	server := servers.NewRedis(t, servers.Durable...)
-	testscript.Run(t, testscript.Params{
-		Dir:  "testdata/redis",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": exitsWith},
+	runScripts(t, testscript.Params{
+		Dir: "testdata/redis",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("STET_DB", server.URL())
 			return nil

@@ -95,6 +95,19 @@ func (a *app) client() (*client.Client, error) {
 	return c, nil
 }
 
+// hintToken says where a token comes from, if the server has not accepted that of the call.
+func (a *app) hintToken(err error) error {
+	refused := (*client.Error)(nil)
+	if a.server == "" || !errors.As(err, &refused) || refused.Code != api.CodeUnauthenticated {
+		return err
+	}
+	if a.token == "" {
+		return hintedError{err, "give an access token in STET_TOKEN or with --token; stet token create makes one"}
+	}
+	return hintedError{err, "the token of STET_TOKEN or --token is unknown, revoked or has expired; " +
+		"stet token create makes another one"}
+}
+
 // orBy returns an error, or does what a server is for.
 func orBy(err error, fn func() error) error {
 	if err != nil {
@@ -136,7 +149,7 @@ func infoOf(r *api.Run) *stet.RunInfo {
 		Status: r.Status, Reason: r.Reason, Cause: r.Cause, Incarnation: r.Incarnation, Generation: r.Generation,
 		Build: r.Build, Suspect: r.Suspect, Parent: r.Parent, ParentID: r.ParentID, ParentLocation: r.ParentLocation,
 		Created: r.Created, Started: r.Started, Ended: r.Ended, Wake: r.WakeAt, Tags: r.Tags, Headers: r.Headers,
-		Policy: r.Policy.RunPolicy(), WaitsFor: r.WaitsFor, InputSize: r.InputSize, OutputSize: r.OutputSize,
+		Policy: r.Policy.RunPolicy(), Why: r.Why, WaitsFor: r.WaitsFor, InputSize: r.InputSize, OutputSize: r.OutputSize,
 	}
 	if q := r.Queue; q != nil {
 		place := stet.OnQueue{Name: q.Name, Key: q.Key, Priority: q.Priority}
@@ -200,6 +213,9 @@ func (a *app) chooseBy(ctx context.Context, c *client.Client, t *target) ([]stri
 		}
 		return true, nil
 	})
+	if err == nil && len(ids) == 0 {
+		err = q.checkWorkflows(ctx, serverSide{a, c})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -343,6 +359,11 @@ func (rc runCommands) countBy(ctx context.Context, c *client.Client, q *question
 	counts, err := c.Count(ctx, q.String())
 	if err != nil {
 		return err
+	}
+	if len(counts.Counts) == 0 {
+		if err := q.checkWorkflows(ctx, serverSide{rc.app, c}); err != nil {
+			return err
+		}
 	}
 	tallies := make([]store.Tally, len(counts.Counts))
 	for i, t := range counts.Counts {

@@ -63,6 +63,9 @@ func newPlace(t *testing.T, byServer bool) *place {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	if _, err := e.RunOnce(ctx); err != nil { // from now on the store has the names of its workflows
+		t.Fatal(err)
+	}
 	go func() { ended <- e.Run(ctx) }()
 	p := &place{t, []string{"--db", o.db}, e}
 	if byServer {

@@ -40,43 +40,9 @@ with one value per line, or the IDs of runs alone. Everything else goes to stand
 error. Where the ID of a run is expected, - reads IDs from standard input; where
 JSON is expected, - reads it from there. The run whose ID is - is written ./-
 
-A filter is written as terms, all of which must hold:
-
-  id=a,b  id=order-*      these IDs, or those that begin so
-  workflow=checkout,pay   one of these workflows
-  status=failed,stalled   one of these statuses
-  mark=cancelling         has the mark: paused, cancelling, undoing
-  tag.tenant=acme,ibm     has the tag tenant with one of these values
-  parent=order-7          children of the run with this ID, or number
-  created>2026-01-31      created then or later; also 2026-01-31T12:00:00Z
-  created<2026-02-01      created before
-  ended>2026-01-31        has ended, then or later
-  ended<2026-02-01        has ended before
-
-  waits=topic:jobs        waits for an event of this topic; ls and --query alone
-  waits=message:approved  waits for messages of this name, likewise
-  waits=queue:model       waits for a permit of this queue, likewise
-
-Values with spaces or commas are put in double quotes. waits=topic: reads the topic;
-the others look at each suspended run that the other terms leave.
-
-Values that an application encrypts or keeps outside the store are shown as such.
-To read them, and to encrypt what is started and sent, give its keys in STET_KEYS,
-as ID:SECRET with the secret in base64, divided by spaces, the first one for
-writing; and its folder of objects in STET_OBJECTS.
-
-Exit codes:
-
-  0  done
-  1  failed
-  2  wrong usage or input; nothing has changed
-  3  not found: the run, the promise or the workflow
-  4  conflict: it exists, has ended, was resolved already, or was refused
-  5  the awaited run did not succeed
-  6  a torture could not be carried out: it says nothing of the store
-
-A command for several runs goes on after an error. Its exit code is that of the
-errors if they agree, otherwise 1.`
+stet help filters says how runs are chosen, stet help values how encrypted values are
+read, stet help exit-codes what a script can rely on. stet completion prints what a shell
+needs to complete commands, flags, and names of the store's content.`
 
 // The commands by their subject.
 type (
@@ -122,6 +88,20 @@ func (a *app) commands() []*cobra.Command {
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	a := &app{arguments: arguments{in}, printer: printer{out: out, err: errOut}}
 	a.log = slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelError}))
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		a.printProblem(a.hideSecrets(hintList(cmd, a.hintToken(err))))
+	}
+	return exitCode(err)
+}
+
+// rootCommand returns the command that has all others.
+func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "stet", Short: "inspect and control durable workflows", Long: long,
 		SilenceUsage: true, SilenceErrors: true,
@@ -142,17 +122,11 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		"repeated: all databases of a store over several; default: $STET_DB")
 	a.remoteFlags(root)
 	flags.StringVarP(&a.output, "output", "o", formTable, "`form` of what is printed: table, json or ids")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(a.commands()...)
-	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
-	if err != nil {
-		a.printProblem(err)
-	}
-	return exitCode(err)
+	arrange(root)
+	a.complete(root)
+	return root
 }
 
 func suggestion(cmd *cobra.Command, name string) string {

@@ -158,7 +158,7 @@ func (sc scheduleCommands) scheduling(
 		case isAny(err, stet.ErrExists):
 			return hintedError{err, "--replace changes it"}
 		}
-		return noSchedule(err)
+		return err
 	}
 	if c, err := sc.client(); c != nil || err != nil {
 		return orBy(errors.Join(err, refuseLocal(cmd)), func() error {
@@ -168,14 +168,6 @@ func (sc scheduleCommands) scheduling(
 	return sc.deciding(cmd.Context(), func(e *stet.Engine, _ store.Store) error {
 		return decide(func(ctx context.Context) error { return fn(ctx, e) })
 	})
-}
-
-// noSchedule adds what to do if there is no schedule of the name.
-func noSchedule(err error) error {
-	if isAny(err, stet.ErrNotFound) {
-		return hintedError{err, "stet schedule ls lists the schedules"}
-	}
-	return err
 }
 
 func (sc scheduleCommands) pauseCommand() *cobra.Command {
@@ -349,7 +341,7 @@ func (sc scheduleCommands) showCommand() *cobra.Command {
 				i, err := from.schedule(cmd.Context(), args[0])
 				switch {
 				case err != nil:
-					return noSchedule(err)
+					return err
 				case sc.output == formIDs:
 					for _, id := range i.Running {
 						if err := sc.id(id); err != nil {

@@ -156,39 +156,35 @@ func bundledScript(path, name string) (string, stet.ScriptCode, error) {
 
 func (sc sourceCommands) deployCommand() *cobra.Command {
 	var f scriptFlags
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "deploy FILE...",
 		Short: "make files the current versions of the scripts that they are named for",
 		Long: `Bundles each file with what it imports by a relative path, and makes it the current version
 of the script with the file's name. Runs that have begun go on with their versions. What
 the script has already gets no other number. It prints name and number, and warns of names that
-are not defined. To see whether runs that have begun would fit the file, use stet script check.`,
+are not defined, of promises that nothing awaits, and of what the TypeScript compiler finds, if
+there is a tsc in node_modules or in the PATH. With --strict nothing is deployed then. To see
+whether runs that have begun would fit the file, use stet script check.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.name != "" && len(args) > 1 {
 				return usage(errors.New("--name is for one file"))
 			}
 			return sc.decide(cmd, &f, "deploy", func(ctx context.Context, e *stet.Engine, _ store.Store) error {
-				for _, path := range args {
-					name, code, err := bundledScript(path, f.name)
+				sources, err := sc.sources(ctx, args, f.name, strict)
+				if err != nil {
+					return err
+				}
+				for _, source := range sources {
+					n, err := script.Deploy(ctx, e, source.name, source.code, f.act())
 					if err != nil {
 						return err
-					}
-					undefined, err := script.Undefined(name, code.Code)
-					if err != nil {
-						return err
-					}
-					n, err := script.Deploy(ctx, e, name, code, f.act())
-					if err != nil {
-						return err
-					}
-					for _, text := range undefined {
-						sc.say("warning: %s", text)
 					}
 					if sc.output == formJSON {
-						err = sc.json(map[string]any{"name": name, "version": n})
+						err = sc.json(map[string]any{"name": source.name, "version": n})
 					} else {
-						_, err = fmt.Fprintln(sc.out, name, n)
+						_, err = fmt.Fprintln(sc.out, source.name, n)
 					}
 					if err != nil {
 						return err
@@ -198,9 +194,51 @@ are not defined. To see whether runs that have begun would fit the file, use ste
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "deploy nothing if there is a warning, or no compiler for TypeScript")
 	cmd.Flags().StringVar(&f.name, "name", "", "`name` of the script; default: that of the file")
 	f.add(cmd)
 	return cmd
+}
+
+// source is a script to deploy.
+type source struct {
+	name string
+	code stet.ScriptCode
+}
+
+// sources reads the scripts in files, and warns of what is probably wrong in them. If strict, a warning is an error,
+// and so is a file whose types cannot be checked.
+func (sc sourceCommands) sources(ctx context.Context, paths []string, name string, strict bool) ([]source, error) {
+	var all []source
+	warned := 0
+	for _, path := range paths {
+		var s source
+		var err error
+		if s.name, s.code, err = bundledScript(path, name); err != nil {
+			return nil, err
+		}
+		warnings, err := script.Warnings(s.name, s.code.Code)
+		if err != nil {
+			return nil, err
+		}
+		types, checked, err := checkTypes(ctx, path)
+		switch {
+		case err != nil:
+			return nil, err
+		case !checked && strict:
+			return nil, fmt.Errorf("%s: --strict checks types: expected tsc in node_modules or in the PATH, found none; "+
+				"npm install typescript", path)
+		}
+		for _, text := range append(warnings, types...) {
+			sc.say("warning: %s", text)
+			warned++
+		}
+		all = append(all, s)
+	}
+	if strict && warned > 0 {
+		return nil, fmt.Errorf("nothing is deployed: expected no warnings with --strict, found %d", warned)
+	}
+	return all, nil
 }
 
 // shownScript is a script as JSON.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,7 +12,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// atATime is how many scripts are executed at a time: most of them wait, for a lease or a process.
+const atATime = 6
+
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", strconv.Itoa(atATime)) // a flag of the command line comes later
 	testscript.Main(m, map[string]func(){
 		"stet": func() {
 			if os.Getenv(byServerVar) != "" {
@@ -23,9 +29,9 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command line as a user does, beside an application or
-// without one.
+// without one. In make faults each command is a process, see runScripts.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: scriptCommands})
+	runScripts(t, testscript.Params{Dir: "testdata/script"})
 }
 
 // scriptCommands are what scripts may use beside those of testscript.
@@ -60,17 +66,24 @@ func soon(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: soon PATTERN PROGRAM ARGUMENT...")
 	}
-	pattern, err := regexp.Compile("(?m)" + args[0])
+	soonPrints(ts, args[0], func() string {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		return ts.ReadFile("stdout")
+	})
+}
+
+// soonPrints calls print until a line of what it returns matches.
+func soonPrints(ts *testscript.TestScript, line string, print func() string) {
+	pattern, err := regexp.Compile("(?m)" + line)
 	ts.Check(err)
 	rest := 20 * time.Millisecond // longer each time: a program is a process more on a busy machine
-	for limit := time.Now().Add(time.Minute); ; <-time.After(rest) {
+	for limit := time.Now().Add(5 * time.Minute); ; <-time.After(rest) {
 		rest = min(2*rest, time.Second/2)
-		ts.Check(ts.Exec(args[1], args[2:]...))
-		if pattern.MatchString(ts.ReadFile("stdout")) {
+		if pattern.MatchString(print()) {
 			return
 		}
 		if time.Now().After(limit) {
-			ts.Fatalf("expected %q within a minute", args[0])
+			ts.Fatalf("expected %q within five minutes", line)
 		}
 	}
 }

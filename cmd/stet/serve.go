@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os/user"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/cmd/stet/internal/toolbox"
 	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
@@ -83,7 +85,7 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 	cmd.Flags().BoolVar(&f.scripts, "scripts", false, "execute the runs of the store's scripts")
 	cmd.Flags().BoolVar(&f.promises, "open-promises", false,
 		"whoever has the token of a promise may assign it, without an access token")
-	f.agents.add(cmd, "mcp-")
+	f.agents.add(cmd, "mcp-", toolbox.Token)
 	f.people.add(cmd)
 	return cmd
 }
@@ -126,15 +128,16 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	if err != nil {
 		return err
 	}
+	decider := &decider{engine: e, store: s, log: ac.log, execute: f.scripts}
 	handler, err := server.New(e, server.Options{
-		Access: access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log, OpenPromises: f.promises,
+		Admitted: decider.admitted,
+		Access:   access, Hosts: f.hosts, BehindTLS: len(f.networks) > 0, Logger: ac.log, OpenPromises: f.promises,
 		Scripts: places, Links: links,
 	})
 	if err != nil {
 		return err
 	}
-	decider := &decider{engine: e, store: s, log: ac.log, execute: f.scripts}
-	handler = decider.around(handler)
+	handler = decider.serving(handler)
 	if f.scripts {
 		decider.begin()
 	}
@@ -144,7 +147,7 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	}
 	others["/mcp"] = box.Handler(handler)
 	web := &http.Server{
-		Handler:           onlyFrom(networks, byPath(others, handler)),
+		Handler:           onlyFrom(networks, server.Deadlines(byPath(others, handler))),
 		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(ac.log.Handler(), slog.LevelError),
 	}
@@ -280,12 +283,21 @@ func (f *serveFlags) linksOf() (links []api.Link, err error) {
 	return links, nil
 }
 
-// onlyFrom refuses requests from elsewhere than the networks; without networks it refuses none.
+// forProbes are the paths that an orchestrator asks for by itself, and not by the proxy. They need no
+// credential and tell nothing but a status.
+var forProbes = []string{"/api/v1/health/live", "/api/v1/health/ready"}
+
+// onlyFrom refuses requests from elsewhere than the networks, but those of probes; without networks
+// it refuses none.
 func onlyFrom(networks []netip.Prefix, h http.Handler) http.Handler {
 	if len(networks) == 0 {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && slices.Contains(forProbes, r.URL.Path) {
+			h.ServeHTTP(w, r)
+			return
+		}
 		from, err := netip.ParseAddrPort(r.RemoteAddr)
 		for _, network := range networks {
 			if err == nil && network.Contains(from.Addr().Unmap().WithZone("")) {
@@ -312,7 +324,44 @@ type decider struct {
 	ended chan struct{}      // is closed when it has ended
 }
 
-// around calls the handler, with the engine under way if the request may change something.
+// holdKey is the key of the hold in a request's context.
+type holdKey struct{}
+
+// hold keeps the engine under way for one request, from the time at which it is admitted.
+type hold struct {
+	admitted sync.Once
+	held     bool
+}
+
+// serving calls the handler, and lets admitted begin the engine for requests that may change
+// something: until they have been served.
+func (d *decider) serving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			held := &hold{}
+			defer func() {
+				if held.held {
+					d.end()
+				}
+			}()
+			r = r.WithContext(context.WithValue(r.Context(), holdKey{}, held))
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// admitted begins the engine for a request whose credential is good. It is server.Options.Admitted.
+func (d *decider) admitted(ctx context.Context) {
+	if held, ok := ctx.Value(holdKey{}).(*hold); ok {
+		held.admitted.Do(func() {
+			d.begin()
+			held.held = true
+		})
+	}
+}
+
+// around calls the handler for callers that are trusted, with the engine under way if the request
+// may change something.
 func (d *decider) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -18,7 +18,10 @@ import (
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/client"
+	"github.com/stet-run/stet/server"
+	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
 )
 
 // TestServe: a store that no application works on is served to a browser and to a client, and
@@ -119,6 +122,80 @@ func status(t *testing.T, ctx context.Context, method, url, token, body string) 
 	}
 	defer answer.Body.Close()
 	return answer.StatusCode
+}
+
+// TestProbesPassTheProxysBound: an orchestrator asks from an address of its own, and for health alone.
+func TestProbesPassTheProxysBound(t *testing.T) {
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	h := onlyFrom([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, served)
+	for _, row := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/api/v1/health/ready", http.StatusNoContent}, {"HEAD", "/api/v1/health/live", http.StatusNoContent},
+		{"POST", "/api/v1/health/ready", http.StatusForbidden}, {"GET", "/api/v1/health/ready/", http.StatusForbidden},
+		{"GET", "/api/v1/health", http.StatusForbidden}, {"GET", "/api/v1/login", http.StatusForbidden},
+		{"GET", "/api/v1/health/ready/../../info", http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(row.method, row.path, nil)
+		r.RemoteAddr = "11.1.2.3:99"
+		rec := httptest.NewRecorder()
+		if h.ServeHTTP(rec, r); rec.Code != row.want {
+			t.Errorf("%s %s: status %d, want %d", row.method, row.path, rec.Code, row.want)
+		}
+	}
+}
+
+// TestStrangersBeginNoEngine: the engine of stet serve is under way for those who may change
+// something, and for nobody else.
+func TestStrangersBeginNoEngine(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	log := slog.New(slog.DiscardHandler)
+	s := memory.New()
+	e, err := stet.New(ctx, stet.Config{Store: s, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &decider{engine: e, store: s, log: log}
+	h, err := server.New(e, server.Options{Logger: log, Admitted: d.admitted, Access: []access.Authenticator{
+		server.Func(func(r *http.Request) (*access.Identity, error) {
+			role := access.Role(r.Header.Get("X-Role"))
+			if role == "" {
+				return nil, nil
+			}
+			return &access.Identity{Name: "ada", Role: role}, nil
+		})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = d.serving(h)
+	for _, row := range []struct {
+		method, path string
+		role         access.Role
+		begins       bool
+	}{
+		{"POST", "nowhere", "", false}, {"PUT", "queues/q", "", false}, {"POST", "login", "", false},
+		{"POST", "nowhere", access.Administrator, false}, {"PUT", "queues/q", access.Viewer, false},
+		{"POST", "hooks/nothing", "", false}, {"GET", "queues", access.Administrator, false},
+		{"PUT", "queues/q", access.Administrator, true},
+	} {
+		r := httptest.NewRequestWithContext(ctx, row.method, "/api/v1/"+row.path, strings.NewReader(`{"create":true}`))
+		if row.method == "GET" {
+			r = httptest.NewRequestWithContext(ctx, row.method, "/api/v1/"+row.path, nil)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Role", string(row.role))
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		if begun := d.ended != nil; begun != row.begins {
+			t.Errorf("%s %s as %q (%d): the engine was begun: %t", row.method, row.path, row.role, rec.Code, begun)
+		}
+		if row.begins != (rec.Code < 300) && row.method != "GET" {
+			t.Errorf("%s %s as %q: %d %s", row.method, row.path, row.role, rec.Code, rec.Body)
+		}
+	}
+	d.wait()
 }
 
 // TestOnlyTheProxyIsServed: with --behind-proxy a request counts by the address of its socket,

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
@@ -33,8 +32,9 @@ in the order in which the code has asked for them, or with --by-name by name;
 
 --path shows the critical path instead: the one chain of operations that the run's time
 went to, each requested because the one before it had ended. BEFORE is the time from
-there until the operation began: code, commits, and waits for a permit. What is not on
-the path could be faster, and the run would not end earlier.`,
+there until the operation began: code, commits, and waits for a permit or a place. What
+is not on the path could be faster, and the run would not end earlier. A second table says
+what the run's time was spent on; its rows add up to all of it.`,
 		Args: someRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := rc.runIDs(args)
@@ -110,6 +110,9 @@ func (rc runCommands) show(ctx context.Context, from side, id string, width int,
 	it.order(it.operations)
 	if it.inbox, err = from.inbox(ctx, run); err != nil {
 		return err
+	}
+	if it.info.Status.Terminal() { // the runs that wait for its end have been notified
+		it.inbox = slices.DeleteFunc(it.inbox, func(i api.Item) bool { return i.Kind == store.ItemWatch.String() })
 	}
 	if it.shown, err = from.shown(ctx, run); err != nil {
 		return err
@@ -239,6 +242,18 @@ func isVerb(kind string) bool {
 	return false
 }
 
+// why returns what a Why says, with the time and how long ago it was.
+func (it *story) why(w *stet.Why) string {
+	c := *it.cluster
+	c.absolute = true
+	text := c.why(w)
+	if !w.Since.IsZero() && it.info.Ended.IsZero() {
+		at := c.since(w.Since)
+		text = strings.Replace(text, " since "+at, " since "+at+" ("+duration(c.Now.Time().Sub(w.Since))+")", 1)
+	}
+	return text
+}
+
 // maxShownItems is how many items of an inbox show lists; the rest are counted.
 const maxShownItems = 20
 
@@ -278,10 +293,10 @@ func (it *story) facts(width int) *grid {
 	if q := it.queue; q != nil && info.OnQueue.Waits {
 		fact("", printable(queueText(q)))
 	}
-	for i := range info.WaitsFor {
-		w := &info.WaitsFor[i]
-		fact("waits for", printable(fmt.Sprintf("%s, since %s (%s)", waitText(w), w.Since.UTC().Format(time.RFC3339),
-			duration(now.Time().Sub(w.Since)))))
+	for i := range info.Why {
+		w := &info.Why[i]
+		fact("why", printable(it.why(w)))
+		fact("help", w.Help)
 	}
 	for _, name := range slices.Sorted(maps.Keys(it.missing)) {
 		fact("", printable(fmt.Sprintf(
@@ -321,8 +336,6 @@ func (it *story) facts(width int) *grid {
 		fact("suspect", fmt.Sprintf("%d times its process ended while it was executed", info.Suspect))
 	}
 	fact("owner", printable(it.cluster.owner(info.Shard)))
-	fact("", printable(cmp.Or(it.cluster.lacks(info), it.cluster.silent(info))))
-	fact("", printable(it.cluster.body(info.ID)))
 	fact("build", printable(info.Build))
 	fact("number", positive(int64(info.Number)))
 	if info.Parent != 0 {

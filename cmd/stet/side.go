@@ -28,8 +28,6 @@ type side interface {
 	choose(ctx context.Context, t *target) ([]string, error)
 	children(ctx context.Context, of *aRun) ([]*aRun, error) // oldest first
 	operations(ctx context.Context, id string) ([]operation, error)
-	// longest returns the step of a run whose body has executed for longest, or nil.
-	longest(ctx context.Context, id string) (*api.Entry, error)
 	inbox(ctx context.Context, of *aRun) ([]api.Item, error)
 	shown(ctx context.Context, of *aRun) (*api.Shown, error)
 	items(ctx context.Context, id, stream string, after int64) ([]api.StreamItem, error)
@@ -50,6 +48,9 @@ type side interface {
 	// are found by what each suspended run waits for.
 	waiting(ctx context.Context, topic string) ([]store.RunNo, bool, error)
 	events(ctx context.Context, topic string) ([]*api.Event, error)
+	// workflows returns the names of which a process has ever had the code, or the store a script; false: the caller may
+	// not know all of them.
+	workflows(ctx context.Context) ([]string, bool, error)
 	tokens(ctx context.Context) ([]api.Token, error)
 	hooks(ctx context.Context) ([]api.Hook, error)
 }
@@ -140,14 +141,6 @@ func (s storeSide) children(ctx context.Context, of *aRun) (children []*aRun, er
 
 func (s storeSide) operations(ctx context.Context, id string) ([]operation, error) {
 	return operationsOf(ctx, s.engine, id)
-}
-
-func (s storeSide) longest(ctx context.Context, id string) (*api.Entry, error) {
-	o, err := longestStep(ctx, s.engine, id)
-	if err != nil || o == nil {
-		return nil, err
-	}
-	return api.EntryOf(o), nil
 }
 
 func (s storeSide) inbox(ctx context.Context, of *aRun) ([]api.Item, error) {
@@ -289,6 +282,19 @@ func (s storeSide) events(ctx context.Context, topic string) ([]*api.Event, erro
 	return list, err
 }
 
+func (s storeSide) workflows(ctx context.Context) ([]string, bool, error) {
+	d, err := s.store.Describe(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	names := slices.Clone(d.Workflows)
+	scripts, err := stet.ScriptsOf(s.engine).List(ctx)
+	for i := range scripts {
+		names = append(names, scripts[i].Name)
+	}
+	return names, true, err
+}
+
 func (s storeSide) tokens(ctx context.Context) ([]api.Token, error) {
 	found, err := stet.TokensOf(s.engine).List(ctx)
 	list := make([]api.Token, len(found))
@@ -403,19 +409,6 @@ func (s serverSide) operations(ctx context.Context, id string) (operations []ope
 	}
 }
 
-func (s serverSide) longest(ctx context.Context, id string) (longest *api.Entry, err error) {
-	page, err := s.c.History(ctx, id, "", lookedAt)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range page.Entries {
-		if !o.Since.IsZero() && (longest == nil || o.Since.Before(longest.Since)) {
-			longest = o
-		}
-	}
-	return longest, nil
-}
-
 func (s serverSide) inbox(ctx context.Context, of *aRun) ([]api.Item, error) {
 	inbox, err := s.c.Inbox(ctx, of.ID)
 	if err != nil {
@@ -523,6 +516,22 @@ func (s serverSide) events(ctx context.Context, topic string) ([]*api.Event, err
 		return nil, err
 	}
 	return list.Events, nil
+}
+
+func (s serverSide) workflows(ctx context.Context) ([]string, bool, error) {
+	info, err := s.c.Info(ctx)
+	if err != nil || len(info.Identity.Workflows) > 0 {
+		return nil, false, err
+	}
+	names := info.Workflows
+	scripts, err := client.ScriptsOf(s.c).List(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, script := range scripts.Scripts {
+		names = append(names, script.Name)
+	}
+	return names, true, nil
 }
 
 func (s serverSide) tokens(ctx context.Context) ([]api.Token, error) {

@@ -139,18 +139,12 @@ func (f *startFlags) options() ([]stet.StartOption, error) {
 	for _, o := range policy {
 		options = append(options, o)
 	}
-	switch f.existing {
-	case "use":
-	case "refuse":
-		options = append(options, stet.RefuseExisting)
-	case "replace-failed":
-		options = append(options, stet.ReplaceFailed)
-	case "replace-ended":
-		options = append(options, stet.ReplaceEnded)
-	default:
+	var existing stet.Existing
+	if existing.UnmarshalText([]byte(f.existing)) != nil {
 		return nil, usage(fmt.Errorf("--existing: expected use, refuse, replace-failed or replace-ended, found %q",
 			f.existing))
 	}
+	options = append(options, existing)
 	for _, text := range f.messages {
 		name, value, _ := strings.Cut(text, "=")
 		if value == "" {

@@ -66,7 +66,8 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 		return nil, err
 	}
 	var ids []string
-	if err := q.resolve(ctx, storeSide{a, e, e.Store()}); err != nil {
+	from := storeSide{a, e, e.Store()}
+	if err := q.resolve(ctx, from); err != nil {
 		return nil, err
 	}
 	q.Values = q.waits != ""
@@ -75,6 +76,9 @@ func (a *app) choose(ctx context.Context, e *stet.Engine, t *target) ([]string, 
 			ids = append(ids, r.ID)
 		}
 	})
+	if err == nil && len(ids) == 0 {
+		err = q.checkWorkflows(ctx, from)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,7 +109,7 @@ func (ac adminCommands) listTokensCommand() *cobra.Command {
 						if !v.Expires.IsZero() {
 							expires = moment(store.TimeOf(v.Expires))
 						}
-						g.add(v.ID, printable(v.Name), v.Role, printable(fmt.Sprint(v.Workflows)), moment(store.TimeOf(v.Created)),
+						g.add(v.ID, printable(v.Name), v.Role, printable(limitsOf(v)), moment(store.TimeOf(v.Created)),
 							expires, printable(v.By))
 					}
 					if err != nil {
@@ -139,4 +141,12 @@ func (ac adminCommands) revokeTokenCommand() *cobra.Command {
 	cmd.Flags().StringVar(&act.Why, "reason", "", "`text` for the log")
 	whoFlag(cmd, &act.By)
 	return cmd
+}
+
+// limitsOf returns what a token is limited to: workflows, and what it names besides.
+func limitsOf(t api.Token) string {
+	if limits := append(slices.Clone(t.Workflows), t.Named...); len(limits) > 0 {
+		return strings.Join(limits, ",")
+	}
+	return "all"
 }

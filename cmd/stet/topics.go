@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -290,9 +292,6 @@ func (tc topicCommands) printAll(views []*api.Topic) error {
 func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 	return tc.reading(cmd.Context(), func(from side) error {
 		v, err := from.topic(cmd.Context(), name)
-		if errors.Is(err, stet.ErrNotFound) {
-			return hintedError{err, "stet topics lists those that were used"}
-		}
 		if err != nil {
 			return err
 		}
@@ -321,10 +320,12 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		if err := tc.printAll([]*api.Topic{v}); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(tc.out, "expiry %s, retention %s, cap %s, cap in bytes %s\n",
-			orNone(v.ExpiryMS), orNone(v.RetainMS), capText(v.Cap), capText(v.CapBytes))
-		if err != nil {
+		if _, err = fmt.Fprintln(tc.out, settingsText(v)); err != nil {
 			return err
+		}
+		if modes := modesOf(v); len(modes) > 1 {
+			tc.say("events of this topic were published with different modes: %s; its publishers must agree on one",
+				strings.Join(modes, ", "))
 		}
 		g := &grid{headers: []string{"EVENT", "MODE", "SENT", "GOT BY", "SIZE", "VALUE"}}
 		for _, ev := range v.Events {
@@ -343,6 +344,24 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		fmt.Fprintln(tc.out)
 		return tc.print(waits)
 	})
+}
+
+// settingsText says what settings a topic has, which come with the events.
+func settingsText(v *api.Topic) string {
+	if v.Accepted == 0 {
+		return "no event was published: the settings are those of the publisher of the first one"
+	}
+	return fmt.Sprintf("expiry %s, retention %s, cap %s, cap in bytes %s",
+		orNone(v.ExpiryMS), orNone(v.RetainMS), capText(v.Cap), capText(v.CapBytes))
+}
+
+// modesOf returns the modes with which the events of a topic were published, sorted.
+func modesOf(v *api.Topic) []string {
+	modes := map[string]bool{}
+	for _, ev := range v.Events {
+		modes[ev.Mode] = true
+	}
+	return slices.Sorted(maps.Keys(modes))
 }
 
 func orNone(ms int64) string {

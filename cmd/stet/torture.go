@@ -142,6 +142,12 @@ func (lc trialCommands) torture(ctx context.Context, cfg torture.Config) error {
 	} else {
 		err = errors.Join(err, report.WriteText(lc.out))
 	}
+	return verdictOn(report, err)
+}
+
+// verdictOn returns the error of a torture, which decides the exit code. What is broken comes first: it is so whatever
+// else could not be carried out.
+func verdictOn(report *torture.Report, err error) error {
 	switch {
 	case report.Broken():
 		return errors.Join(fmt.Errorf("torture with seed %d: %w", report.Seed, errBroken), err)

@@ -57,9 +57,12 @@ func isFile(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// tempDir is where tests have their folders. Scripts set TMPDIR for a while, see inProcess.
+var tempDir = os.TempDir()
+
 // letOthersReach opens the folders of the tests on the way to a file.
 func letOthersReach(ts *testscript.TestScript, path string) {
-	for dir := path; strings.HasPrefix(dir, os.TempDir()+string(filepath.Separator)); dir = filepath.Dir(dir) {
+	for dir := path; strings.HasPrefix(dir, tempDir+string(filepath.Separator)); dir = filepath.Dir(dir) {
 		ts.Check(os.Chmod(dir, 0o755))
 	}
 }

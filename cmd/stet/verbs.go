@@ -138,7 +138,7 @@ func (a *app) previews(
 		return err
 	}
 	var problems []error
-	g := &grid{headers: []string{"RUN", "FROM", "TAKEN BACK", "OWED", "MESSAGES", "CANCELLED"}}
+	g := &grid{headers: []string{"RUN", "FROM", "TAKEN BACK", "OWED", "MESSAGES", "CANCELLED", "RETRIED"}}
 	for _, id := range ids {
 		p, err := preview(id)
 		switch {
@@ -152,7 +152,8 @@ func (a *app) previews(
 			}
 		default:
 			list := func(names []string) string { return printable(strings.Join(names, ", ")) }
-			g.add(printable(id), printable(p.From), list(p.TakenBack), list(p.Owed), fmt.Sprint(p.Messages), list(p.Cancelled))
+			g.add(printable(id), printable(p.From), list(p.TakenBack), list(p.Owed), fmt.Sprint(p.Messages), list(p.Cancelled),
+				list(p.Retried))
 		}
 	}
 	if a.output != formJSON && len(problems) < len(ids) {

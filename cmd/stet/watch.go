@@ -169,9 +169,6 @@ func (w *watch) print(ctx context.Context, runs []*aRun, infos []*stet.RunInfo) 
 		return err
 	}
 	if len(infos) > 1 && w.screen.size.width > 0 && w.output == formTable {
-		if err := c.readExecuting(ctx, w.from, infos); err != nil {
-			return err
-		}
 		return w.screen.draw(runsGrid(c, infos).String())
 	}
 	if len(infos) == 1 && w.output == formTable {
@@ -180,11 +177,6 @@ func (w *watch) print(ctx context.Context, runs []*aRun, infos []*stet.RunInfo) 
 		}
 	}
 	c.absolute = true
-	if w.output == formTable {
-		if err := c.readExecuting(ctx, w.from, infos); err != nil {
-			return err
-		}
-	}
 	for i, info := range infos {
 		at := c.Now.Time()
 		if !info.Ended.IsZero() {
@@ -236,6 +228,9 @@ func (w *watch) printOperations(ctx context.Context, info *stet.RunInfo) error {
 		at := o.Ended
 		if tried {
 			at = o.Tried
+		}
+		if at.IsZero() { // an attempt that has not begun, or of a former version, which did not record it
+			at = o.Started
 		}
 		if err := w.line(at, printable(line)); err != nil {
 			return err

@@ -26,8 +26,6 @@ type (
 	}
 )
 
-var errNoRoute = errors.New("no route")
-
 type bank struct{}
 
 func (bank) Charge(context.Context, Order, string) (Charge, error) { return Charge{"c-1"}, nil }
@@ -37,9 +35,18 @@ type carrier struct{}
 
 func (carrier) Book(_ context.Context, o Order) error {
 	if o.Customer == "the moon" {
-		return stet.Permanent(errNoRoute)
+		return stet.Permanent(ErrNoRoute)
 	}
 	return nil
+}
+
+type terminal struct{}
+
+func (terminal) Charge(_ context.Context, o Order) (Charge, error) {
+	if o.Customer == "Bob" {
+		return Charge{}, stet.Permanent(&Declined{"expired"})
+	}
+	return Charge{"c-1"}, nil
 }
 
 type feed struct{}
@@ -221,10 +228,34 @@ func book(ctx stet.Context, o Order) (Charge, error) {
 	return charge, stet.Do(ctx, "book", func(ctx context.Context) error { return carrier{}.Book(ctx, o) })
 }
 
+// Recognise an error.
+var ErrNoRoute = errors.New("no route")
+
+// Declined is what the bank answers.
+type Declined struct{ Reason string }
+
+func (d *Declined) Error() string { return "declined: " + d.Reason }
+
+// Codes are the errors that workflows recognise: stet.Config{Errors: Codes}.
+var Codes = []stet.ErrorCode{
+	stet.Sentinel("no-route", ErrNoRoute),
+	stet.ErrorType[*Declined]("declined"),
+}
+
+func pay(ctx stet.Context, o Order) (string, error) {
+	_, err := stet.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
+		return terminal{}.Charge(ctx, o)
+	}, stet.Retry{Attempts: 2})
+	if declined, ok := errors.AsType[*Declined](err); ok {
+		return "ask for another card: " + declined.Reason, nil
+	}
+	return "paid", err
+}
+
 // Undo a part, and go another way.
 func deliver(ctx stet.Context, o Order) (Charge, error) {
 	charge, err := stet.Saga(ctx, "to the door", func(ctx stet.Context) (Charge, error) { return book(ctx, o) })
-	if errors.Is(err, errNoRoute) { // the charge is refunded by now
+	if errors.Is(err, ErrNoRoute) { // the charge is refunded by now
 		o.Customer = "depot"
 		charge, err = stet.Saga(ctx, "to the depot", func(ctx stet.Context) (Charge, error) { return book(ctx, o) })
 	}

@@ -60,20 +60,20 @@ func run(ctx context.Context, db, question string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		answer, err := r.Wait(ctx)
-		if err != nil {
-			return err
-		}
-		items, err := Spoken.Items(ctx, engine, r.ID(), 0, 0)
-		for _, item := range items {
+		for item, err := range Spoken.Tail(ctx, engine, r.ID(), 0) { // until the run has ended
+			if err != nil {
+				return err
+			}
 			if item.Again {
 				fmt.Fprintln(out, "\n… again:")
 				continue
 			}
 			fmt.Fprint(out, item.Value)
 		}
-		fmt.Fprintln(out)
-		fmt.Fprintln(out, answer)
+		answer, err := r.Wait(ctx)
+		if err == nil {
+			fmt.Fprintf(out, "\n%s\n", answer)
+		}
 		return err
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-	_ "time/tzdata" // this machine may have none
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"

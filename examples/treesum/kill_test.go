@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/sqlite"
 )
@@ -21,10 +22,12 @@ import (
 // TestKilledAndStartedAgain kills the program at random moments until it comes
 // to its end.
 func TestKilledAndStartedAgain(t *testing.T) {
+	soak.Faults(t)
 	testKills(t, writeTree(t, manyFiles(3*pageFiles/2)))
 }
 
 func TestKilledOnGoSource(t *testing.T) {
+	soak.Faults(t)
 	testKills(t, goSource(t))
 }
 

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
@@ -113,7 +114,8 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer log.Close()
 	t := &tree{own}
-	treesum := stet.Define("treesum", t.sum)
+	// A file that cannot be read now is not there in an hour either.
+	treesum := stet.Define("treesum", t.sum, stet.Retry{Attempts: 3, First: 100 * time.Millisecond})
 	engine, err := stet.New(ctx, stet.Config{
 		Store:       db,
 		Workflows:   []stet.Definition{treesum},

@@ -1,5 +1,6 @@
 // Package activations keeps the runs that are in memory: one activation of each at most.
-// Suspended ones are parked there for a while, and evicted when there are too many.
+// Suspended ones are parked there, and those that were parked longest are evicted when all of them take too many
+// bytes. Each is evicted after a time.
 package activations
 
 import (
@@ -29,10 +30,10 @@ type Activation interface {
 
 // Config is what a Memory is made from. All fields are required.
 type Config[A Activation] struct {
-	MaxRuns   int           // in memory; entities are counted by themselves
-	MaxParked int           // of these
-	ParkFor   time.Duration // how long one is parked
-	Drivers   *idle.Goroutines
+	MaxRuns        int           // in memory; entities are counted by themselves
+	MaxParkedBytes int           // of those that are parked, which count as no runs of MaxRuns
+	ParkFor        time.Duration // how long one is parked
+	Drivers        *idle.Goroutines
 	// Make returns a new activation. number grows with each.
 	Make func(h *ownership.Shard, no store.RunNo, number int64) A
 	// ClaimSoon is called when there is room again for what a claim has left.
@@ -74,7 +75,7 @@ type resident[A Activation] struct {
 func New[A Activation](cfg Config[A]) *Memory[A] {
 	return &Memory[A]{
 		cfg: cfg, active: map[store.RunNo]*resident[A]{}, ids: map[string]bool{},
-		parked: parking.New[A](cfg.MaxParked, cfg.ParkFor),
+		parked: parking.New[A](cfg.MaxParkedBytes, cfg.ParkFor),
 	}
 }
 
@@ -306,15 +307,16 @@ func (m *Memory[A]) Starve(yes bool) {
 	}
 }
 
-// Park keeps a suspended run in memory for a while. size is what it costs to replay it.
-func (m *Memory[A]) Park(a A, size int) {
+// Park keeps a suspended run in memory, which takes so many bytes there.
+func (m *Memory[A]) Park(a A, bytes int) {
 	m.mu.Lock()
 	if m.ofLocked(a) == nil || m.draining.Load() {
 		m.mu.Unlock()
 		return
 	}
-	victim, full := m.parked.Park(a, size, time.Now())
-	if m.parkedLocked(a, true); full {
+	leaving := m.parked.Park(a, bytes, time.Now())
+	m.parkedLocked(a, true)
+	for _, victim := range leaving {
 		m.parkedLocked(victim, false)
 	}
 	if m.eviction == nil && m.parked.Len() > 0 {
@@ -322,7 +324,7 @@ func (m *Memory[A]) Park(a A, size int) {
 	}
 	fed := m.fedLocked()
 	m.mu.Unlock()
-	if full {
+	for _, victim := range leaving {
 		victim.EvictionDue()
 	}
 	if fed {

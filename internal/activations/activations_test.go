@@ -62,7 +62,7 @@ func TestMemoryHasOneActivationOfARun(t *testing.T) {
 	if m.Find(1) != later {
 		t.Error("the end of a former activation has removed the later one")
 	}
-	m.shards.Drain([]store.Shard{m.shard.ID()})
+	m.shards.Close(m.shard)
 	if m.Expect(m.shard, 2) != nil {
 		t.Error("a run of a draining shard has come into memory")
 	}
@@ -75,7 +75,7 @@ func TestMemoryHasOneActivationOfARun(t *testing.T) {
 // Parked runs make room for others, and the end of one wakes a claim that was cut.
 func TestRoomInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newTestMemory(t, Config[*activation]{MaxRuns: 2, MaxParked: 5, ParkFor: time.Hour})
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 2, MaxParkedBytes: 5, ParkFor: time.Hour})
 		first, second := m.Expect(m.shard, 1), m.Expect(m.shard, 2)
 		if m.Room() != 0 {
 			t.Errorf("there is room for %d; want 0", m.Room())
@@ -103,7 +103,7 @@ func TestRoomInMemory(t *testing.T) {
 // it was under way.
 func TestCutClaimsAreMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newTestMemory(t, Config[*activation]{MaxRuns: 1, MaxParked: 5, ParkFor: time.Hour})
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 1, MaxParkedBytes: 5, ParkFor: time.Hour})
 		a := m.Expect(m.shard, 1)
 		if m.Starve(true); m.claims != 0 {
 			t.Error("memory is full, and a claim is made")
@@ -156,20 +156,45 @@ func TestRunsThatLeaveDuringAClaim(t *testing.T) {
 	}
 }
 
-// What has been parked for long is evicted, if nothing has happened to it since.
+// TestParkedRunsAreEvicted: those that were parked longest leave, as many as it takes, and one that is too large
+// leaves at once. So does one that has been parked for long.
 func TestParkedRunsAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newTestMemory(t, Config[*activation]{MaxRuns: 10, MaxParked: 1, ParkFor: time.Minute})
-		a, b := m.Expect(m.shard, 1), m.Expect(m.shard, 2)
-		m.Park(a, 5)
-		m.Park(b, 9)
-		if !a.evicted.Load() || b.evicted.Load() {
-			t.Error("of two parked runs, where one may be, the cheaper one goes")
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 10, MaxParkedBytes: 100, ParkFor: time.Minute})
+		var runs []*activation
+		for no := range store.RunNo(5) {
+			runs = append(runs, m.Expect(m.shard, no))
 		}
-		time.Sleep(time.Minute)
+		expect := func(what string, evicted ...bool) {
+			t.Helper()
+			for i, want := range evicted {
+				if got := runs[i].evicted.Load(); got != want {
+					t.Errorf("%s: run %d is evicted: %t, want %t", what, i, got, want)
+				}
+			}
+		}
+		m.Park(runs[0], 40)
+		m.Park(runs[1], 40)
+		m.Park(runs[2], 20)
+		time.Sleep(50 * time.Second)
+		expect("there is room", false, false, false)
+		m.Unpark(runs[0])
+		m.Park(runs[0], 41) // it has grown
+		expect("the one that has waited longest leaves", false, true, false)
+		m.Park(runs[3], 101)
+		expect("one alone is too large", false, true, false, true)
+		m.Park(runs[4], 99)
+		if expect("others need their room", true, true, true, true, false); m.parked.Bytes() != 99 {
+			t.Errorf("%d bytes are parked, want 99", m.parked.Bytes())
+		}
+		time.Sleep(59 * time.Second)
 		synctest.Wait()
-		if !b.evicted.Load() {
-			t.Error("a run was parked for a minute and is not evicted")
+		expect("the last one has been parked for 59 s", true, true, true, true, false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		expect("… and for a minute", true, true, true, true, true)
+		if _, parked := m.Counts(); parked != 0 || m.parked.Bytes() != 0 {
+			t.Errorf("%d are parked, with %d bytes; want none", parked, m.parked.Bytes())
 		}
 	})
 }
@@ -178,7 +203,7 @@ func TestParkedRunsAreEvicted(t *testing.T) {
 // counted once, whether it is parked or not.
 func TestEntitiesAreNoRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newTestMemory(t, Config[*activation]{MaxRuns: 2, MaxParked: 1, ParkFor: time.Minute})
+		m := newTestMemory(t, Config[*activation]{MaxRuns: 2, MaxParkedBytes: 1, ParkFor: time.Minute})
 		queue := &store.Run{ID: "stet.queue/q", Workflow: "stet.queue"}
 		expect := func(what string, want int) {
 			t.Helper()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -102,8 +103,17 @@ func candidates(nodes []*store.Node) []*store.Node {
 	return able
 }
 
+// NotOn returns what stands for the workflow in a need of a shard that another node than this one is to
+// have, because the node lacks something that has no name here.
+func NotOn(node string) string { return notOn + node }
+
+const notOn = store.EntityPrefix + "not/"
+
 // Meets reports whether the node can load runs of the workflow and build.
 func Meets(n *store.Node, workflow, build string) bool {
+	if node, ok := strings.CutPrefix(workflow, notOn); ok {
+		return n.ID != node
+	}
 	return slices.Contains(n.Workflows, workflow) && (n.Build == Unknown || build <= n.Build)
 }
 

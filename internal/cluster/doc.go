@@ -50,9 +50,10 @@
 //	                                           │                 │
 //	                                           └──────Lose───────┴───────► lost
 //
-// A shard is drained when another node should have it, or when this one stops: nothing new
-// begins, and it is released when the work in it has ended. It is lost, at once, when its
-// lease is gone or cannot be trusted any longer.
+// A shard is drained when another node should have it, or when this one stops. It is released
+// at a moment when no work is under way in it; see package ownership. If this node must not keep
+// it, because the node stops or lacks what a run in it needs, work that takes long is cancelled.
+// It is lost, at once, when its lease is gone or cannot be trusted any longer.
 //
 // A node lives, for the others, if it was heard of within the length of its leases, holds
 // no lease that has ended, and is not draining. A shard that holds a ready run which its
@@ -73,7 +74,7 @@
 //   - A call's answer is lost: what this boot holds without knowing it is found at the next
 //     look, and is given back or taken for good.
 //   - Work does not end in a shard that is drained: Work decides how long that may take,
-//     and cancels it.
+//     and cancels it if the shard must go.
 //   - Nodes of one build and group register different workflows: the later one is refused
 //     ([DifferError]).
 package cluster

@@ -39,6 +39,7 @@ type Keeper struct {
 	Node      store.Node
 	Names     func() []string     // the node's workflows, in place of those of Node; nil: these
 	Bodies    func() []store.Body // what the node executes for long; nil: it does not say so
+	Lacks     func() []string     // what the process lacks; nil: it does not say so
 	Shards    []store.Shard
 	TTL       time.Duration // of a lease
 	Renew     time.Duration // interval of renewals and heartbeats; less than half of TTL
@@ -54,6 +55,7 @@ type Keeper struct {
 	WentBack func(last int64, err error)
 
 	later later
+	lost  losses
 }
 
 // Term is one stay of a node as the owner of all shards.
@@ -101,7 +103,7 @@ func (k *Keeper) Run(stop context.Context, serve func(stop, held context.Context
 // acquire waits until all shards are held.
 func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 	waiting := false
-	var beat time.Time
+	var beat, warned time.Time
 	var holder store.Lease       // that was in the way
 	var before store.Description // as the store was then
 	for {
@@ -124,7 +126,10 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 		}
 		switch {
 		case err == nil && by == nil:
-			logLost(k.Log, k.Node.ID, &before, t.acquired)
+			if lost := logLost(k.Log, k.Node.ID, &before, t.acquired); len(lost) > 0 {
+				k.lost.add(lost)
+				k.announce(ctx)
+			}
 			return t, nil
 		case ctx.Err() != nil:
 			return Term{}, context.Cause(ctx)
@@ -137,11 +142,34 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 		case !waiting:
 			waiting = true
 			k.Log.Info("standing by", "holder", holder.Node, "until", holder.Until.Time())
+			sayZones(k.Log, &k.Node, &before)
+		}
+		if waiting && time.Since(warned) >= sayEvery {
+			if before := k.describe(ctx); k.strangers(&before, &holder) {
+				warned = time.Now()
+			}
 		}
 		if err := pause(ctx, k.Retry); err != nil {
 			return Term{}, err
 		}
 	}
+}
+
+// strangers logs it if the holder of the store lacks workflows of this node, and reports whether it does: their runs
+// wait as long as it holds the store.
+func (k *Keeper) strangers(d *store.Description, holder *store.Lease) bool {
+	i := slices.IndexFunc(d.Nodes, func(n store.Node) bool { return n.ID == holder.Node && n.Boot == holder.Boot })
+	if i < 0 || len(d.Nodes[i].Workflows) == 0 { // a command, which holds the store for a moment
+		return false
+	}
+	own := k.node()
+	lacks := without(own.Workflows, d.Nodes[i].Workflows)
+	if len(lacks) == 0 {
+		return false
+	}
+	k.Log.Warn("the process that executes the runs of this store lacks workflows of this one: their runs wait; give each "+
+		"service a store of its own, or one process all workflows", "holder", holder.Node, "workflows", lacks)
+	return true
 }
 
 // describe returns how the store stands, for the log; nothing if that is not to be had.
@@ -249,9 +277,12 @@ func (k *Keeper) node() store.Node {
 
 func (k *Keeper) heartbeat(ctx context.Context) error {
 	n := k.node()
-	n.TTL, n.LastBatch = delay(k.TTL), k.Last()
+	n.TTL, n.LastBatch, n.Lost = delay(k.TTL), k.Last(), slices.Clone(k.lost)
 	if k.Bodies != nil {
 		n.Bodies = k.Bodies()
+	}
+	if k.Lacks != nil {
+		n.Lacks = k.Lacks()
 	}
 	sent := time.Now()
 	now, err := k.Store.Register(ctx, n)

@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -216,4 +220,34 @@ func TestAReplacedProcessThatIsStuck(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestAStandbyOfAnotherServiceSaysSo once a minute, at Warn: the runs of its workflows wait as long as the holder
+// works. One of the same service does not, nor one that waits for a command, which has no workflows.
+func TestAStandbyOfAnotherServiceSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		holds, workflows []string
+		lines            int
+	}{{[]string{"shop"}, []string{"shop"}, 0}, {[]string{"shop"}, []string{"bank"}, 5}, {nil, []string{"shop"}, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New()
+			ctx, cancel := context.WithCancel(t.Context())
+			var both sync.WaitGroup
+			run := func(id string, workflows []string, out io.Writer) {
+				k := keeper(t, s, id)
+				k.Node.Workflows, k.Log = workflows, slog.New(slog.NewTextHandler(out, nil))
+				both.Go(func() { _ = k.Run(ctx, hold(make(chan string, 8))) })
+			}
+			run("a", c.holds, io.Discard)
+			time.Sleep(time.Second)
+			var text bytes.Buffer
+			run("b", c.workflows, &text)
+			time.Sleep(5*time.Minute - time.Second)
+			cancel()
+			both.Wait()
+			if n := strings.Count(text.String(), "lacks workflows"); n != c.lines {
+				t.Errorf("in five minutes %d lines; want %d:\n%s", n, c.lines, text.String())
+			}
+		})
+	}
 }

@@ -31,9 +31,10 @@ func (m *Member) look() bool {
 	for i := range d.Leases {
 		leases[d.Leases[i].Shard] = &d.Leases[i]
 	}
+	m.lost.keep(d.Nodes)
 	changed := m.reconcile(leases)
 	take, drain, waits := m.plan(&d, leases)
-	if waits {
+	if m.waits = waits; waits {
 		m.soon(m.Poll)
 	}
 	var until time.Time // the first of them
@@ -48,12 +49,16 @@ func (m *Member) look() bool {
 			}
 		}
 	}
-	if len(drain) > 0 {
-		m.drain(drain)
-	}
+	m.drain(drain.must, true)
+	m.drain(drain.may, false)
 	m.settle(len(take) == 0 || m.take(take, &d), until)
-	return changed || len(take)+len(drain) > 0
+	return changed || len(take)+len(drain.must)+len(drain.may) > 0
 }
+
+// drains are the shards that a node should give back. Work in one of may ends where it is, however
+// long it takes. One of must holds a run that other nodes can load and this one cannot, or the node
+// was asked to take no shards.
+type drains struct{ must, may []store.Shard }
 
 // soon plans the next look for d after the last one at the latest.
 func (m *Member) soon(d time.Duration) {
@@ -85,7 +90,7 @@ func (m *Member) reconcile(leases map[store.Shard]*store.Lease) bool {
 // boot holds without knowing it, because an answer was lost, are due for release.
 func (m *Member) plan(
 	d *store.Description, leases map[store.Shard]*store.Lease,
-) (take, drain []store.Shard, waits bool) {
+) (take []store.Shard, drain drains, waits bool) {
 	m.compareLeases(d.Nodes)
 	living := m.living(d)
 	m.nodes = living
@@ -112,8 +117,10 @@ func (m *Member) plan(
 			l, t := leases[shard], m.held[shard]
 			own := l != nil && l.Node == m.Node.ID && l.Boot == m.Node.Boot
 			switch {
+			case owner != m.Node.ID && t != nil && m.mustGive(shard, &g, d.Now):
+				drain.must = append(drain.must, shard)
 			case owner != m.Node.ID && t != nil:
-				drain = append(drain, shard)
+				drain.may = append(drain.may, shard)
 			case owner != m.Node.ID && own:
 				unknown = append(unknown, *l)
 			case owner != m.Node.ID, t != nil:
@@ -128,6 +135,15 @@ func (m *Member) plan(
 		return slices.ContainsFunc(m.due, func(due store.Lease) bool { return due.Shard == l.Shard })
 	})...)
 	return take, drain, waits
+}
+
+// mustGive reports whether a shard of this node is to go even if work in it has to be cancelled: the node takes
+// part no more, or lacks what a run in the shard needs.
+func (m *Member) mustGive(shard store.Shard, g *Group, now store.Time) bool {
+	i := slices.IndexFunc(g.Nodes, func(n *store.Node) bool { return n.ID == m.Node.ID && n.Boot == m.Node.Boot })
+	return i < 0 || slices.ContainsFunc(g.Needs, func(need store.Requirement) bool {
+		return need.Shard == shard && need.Until > now && !Meets(g.Nodes[i], need.Workflow, need.Build)
+	})
 }
 
 // muchLonger is by how much the leases of another node are longer when that is logged.
@@ -176,7 +192,10 @@ func (m *Member) take(shards []store.Shard, before *store.Description) bool {
 	if renewAt := sent.Add(m.Renew); len(m.held) == len(taken) {
 		m.renewAt = renewAt
 	}
-	logLost(m.Log, m.Node.ID, before, taken)
+	if lost := logLost(m.Log, m.Node.ID, before, taken); len(lost) > 0 {
+		m.lost.add(lost)
+		m.beatAt = time.Now() // so that others know
+	}
 	m.Log.Info("shards taken", "node", m.Node.ID, "taken", len(taken), "held", len(m.held))
 	m.Work.Begin(taken)
 	return len(taken) == len(shards)

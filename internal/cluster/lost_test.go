@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,54 @@ func TestTheLostNodeIsLogged(t *testing.T) {
 			t.Errorf("expected the loss of the node in\n%s\n%v", &text, err)
 		}
 	})
+}
+
+// TestOthersKnowTheLostNode: the node that has taken the shards says so, and nobody has to wait until the lost one has
+// been silent for long. If it is heard of again it lives.
+func TestOthersKnowTheLostNode(t *testing.T) {
+	for _, slots := range []int{1, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New(memory.Slots(slots))
+			shard := store.Shard{Group: store.DefaultGroup}
+			die(t, s, shard)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if slots == 1 {
+					_ = keeper(t, s.Join(), "b").Run(ctx, hold(make(chan string, 8)))
+					return
+				}
+				m := member(t, s.Join())
+				m.Node.ID, m.Node.Boot = "b", "b1"
+				_ = m.Run(ctx)
+			}()
+			alive := func() bool {
+				t.Helper()
+				d, err := s.Describe(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				i := slices.IndexFunc(d.Nodes, func(n store.Node) bool { return n.ID == "a" })
+				return i >= 0 && d.Alive(&d.Nodes[i])
+			}
+			if !alive() {
+				t.Error("it lives, as far as others know")
+			}
+			time.Sleep(35 * time.Second) // its lease has ended
+			if alive() {
+				t.Error("its shards are taken, and it counts as alive")
+			}
+			if _, err := s.Register(t.Context(), store.Node{ID: "a", Boot: "a1", TTL: delay(time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			if !alive() {
+				t.Error("it was heard of again, and does not count as alive")
+			}
+			stop()
+			<-ended
+		})
+	}
 }
 
 // idle is work that is none.

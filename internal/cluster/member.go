@@ -19,8 +19,9 @@ type Work interface {
 	// Begin begins to work in shards that were taken.
 	Begin(taken []store.Acquired)
 	// Drain ends the work in shards in an orderly way. It calls released with those in
-	// which nothing is done any more, once for each, from any goroutine.
-	Drain(shards []store.Shard, released func([]store.Shard))
+	// which nothing is done any more, once for each, from any goroutine. Work that takes
+	// long is cancelled only if the shards must go. It may be called again with must.
+	Drain(shards []store.Shard, must bool, released func([]store.Shard))
 	// Lose ends the work in shards that are lost, at once.
 	Lose(shards []store.Shard)
 	// Executing returns the latest build that is being executed, by shard and workflow.
@@ -31,7 +32,7 @@ type Work interface {
 
 // Member keeps a node's place among those that work on one store at the same time:
 // its row, its share of the shards, and the moment at which it must stop writing. The
-// exported fields are required, except for Has.
+// exported fields are required, except for Has, Bodies and Lacks.
 type Member struct {
 	Store store.Store
 	Node  store.Node // with its groups
@@ -48,6 +49,7 @@ type Member struct {
 	Work    Work
 	Last    func() int64        // the last batch that the store has acknowledged
 	Bodies  func() []store.Body // what the node executes for long; nil: it does not say so
+	Lacks   func() []string     // what the process lacks; nil: it does not say so
 	// Names returns the node's workflows, in place of those of Node; nil: these. Shared
 	// reports whether a workflow is one that a node may learn while it works; nil: none is.
 	Names  func() []string
@@ -75,11 +77,14 @@ type Member struct {
 	nodes      []*store.Node                   // that lived at the last look
 	gone       map[string]store.Time           // boots that have died: when they were heard of last
 	stopping   bool
+	said       map[string]time.Time // when a failure was logged
+	lost       losses               // that this node has found
 	renewAt    time.Time
 	beatAt     time.Time
 	lookAt     time.Time
 	looked     time.Time
 	gap        time.Duration   // between looks because of hints
+	waits      bool            // for shards that others are to give back
 	longer     map[string]bool // nodes with much longer leases, by ID and boot
 	due        []store.Lease   // to be released; the store was away
 	giveUp     time.Time       // until then a stop tries to release; zero: it has not failed
@@ -90,6 +95,7 @@ type heldLease struct {
 	lease    store.Lease
 	renewed  time.Time // before the request was sent
 	draining bool
+	must     bool // be given back, even if work in it has to be cancelled
 }
 
 // DifferError says that a node has other workflows than another one of the same build and
@@ -109,8 +115,8 @@ func (e *DifferError) Error() string {
 
 const (
 	// shortGap and longGap bound the pauses between looks because of hints. Each look
-	// that finds nothing new doubles the pause.
-	shortGap, longGap = 20 * time.Millisecond, 500 * time.Millisecond
+	// that finds nothing new doubles the pause, up to waitGap while the node waits for shards.
+	shortGap, waitGap, longGap = 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond
 )
 
 // Fenced is called when the store has fenced a commit or a claim with this lease. The
@@ -213,12 +219,23 @@ func (m *Member) over() error {
 	return m.ended
 }
 
+// sayEvery is how often the same failure is logged as a warning.
+const sayEvery = time.Minute
+
 // failed logs what could not be done, unless the store was closed.
 func (m *Member) failed(what string, err error) {
 	if errors.Is(err, store.ErrClosed) {
 		m.StoreClosed(err)
 		return
 	}
+	if at, said := m.said[what]; said && time.Since(at) < sayEvery {
+		m.Log.Debug(what, "error", err)
+		return
+	}
+	if m.said == nil {
+		m.said = map[string]time.Time{}
+	}
+	m.said[what] = time.Now()
 	m.Log.Warn(what, "error", err)
 }
 
@@ -231,6 +248,7 @@ func (m *Member) join(stop context.Context) error {
 		switch {
 		case err == nil:
 			m.later.saw(&m.Node, d.Leases...)
+			sayZones(m.Log, &m.Node, &d)
 			return m.compare(stop, &d)
 		case stop.Err() != nil:
 			return nil
@@ -331,7 +349,7 @@ func (m *Member) living(d *store.Description) []*store.Node {
 func (m *Member) stop() {
 	m.stopping = true
 	m.mark()
-	m.drain(slices.Collect(maps.Keys(m.held)))
+	m.drain(slices.Collect(maps.Keys(m.held)), true)
 }
 
 // mark registers that this node is draining.
@@ -410,9 +428,12 @@ func (m *Member) pass(hinted bool) {
 		m.lookAt = soon
 	}
 	if !m.stopping && !time.Now().Before(m.lookAt) {
-		if m.look() {
+		switch {
+		case m.look():
 			m.gap = shortGap
-		} else if hinted {
+		case hinted && m.waits:
+			m.gap = min(2*m.gap, waitGap)
+		case hinted:
 			m.gap = min(2*m.gap, longGap)
 		}
 	}
@@ -486,12 +507,15 @@ func (m *Member) heartbeat() {
 
 func (m *Member) beat(ctx context.Context) error {
 	n := m.Node
-	n.Requirements, n.TTL, n.LastBatch = m.registered, delay(m.TTL), m.Last()
+	n.Requirements, n.TTL, n.LastBatch, n.Lost = m.registered, delay(m.TTL), m.Last(), slices.Clone(m.lost)
 	if m.Names != nil {
 		n.Workflows = m.Names()
 	}
 	if m.Bodies != nil {
 		n.Bodies = m.Bodies()
+	}
+	if m.Lacks != nil {
+		n.Lacks = m.Lacks()
 	}
 	sent := time.Now()
 	now, err := m.Store.Register(ctx, n)
@@ -539,18 +563,18 @@ func (m *Member) release(shards []store.Shard) {
 	}
 }
 
-// drain ends the work in shards that are to be released.
-func (m *Member) drain(shards []store.Shard) {
+// drain ends the work in shards that are to be released. must: also work that takes long.
+func (m *Member) drain(shards []store.Shard, must bool) {
 	shards = slices.DeleteFunc(shards, func(s store.Shard) bool {
 		t := m.held[s]
-		was := t.draining
-		t.draining = true
+		was := t.draining && (t.must || !must)
+		t.draining, t.must = true, t.must || must
 		return was
 	})
 	if len(shards) == 0 {
 		return
 	}
-	m.Work.Drain(shards, func(released []store.Shard) {
+	m.Work.Drain(shards, must, func(released []store.Shard) {
 		m.mu.Lock()
 		m.released = append(m.released, released...)
 		m.mu.Unlock()

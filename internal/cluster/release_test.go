@@ -30,10 +30,10 @@ func (s *unwilling) Release(ctx context.Context, held []store.Lease) error {
 // done is work that ends at once.
 type done struct{ idle }
 
-func (done) Drain(shards []store.Shard, released func([]store.Shard)) { go released(shards) }
-func (done) Lose([]store.Shard)                                       {}
-func (done) Executing() []store.Unservable                            { return nil }
-func (done) Unservable() []store.Unservable                           { return nil }
+func (done) Drain(shards []store.Shard, _ bool, released func([]store.Shard)) { go released(shards) }
+func (done) Lose([]store.Shard)                                               {}
+func (done) Executing() []store.Unservable                                    { return nil }
+func (done) Unservable() []store.Unservable                                   { return nil }
 
 // member returns the only node of a store with four slots.
 func member(t *testing.T, s store.Store) *Member {

@@ -225,9 +225,14 @@ func (c *Committer) write(ctx context.Context, b *batch) bool {
 	return true
 }
 
+// sayEvery is how often the log is told that a batch is not written yet.
+const sayEvery = time.Minute
+
 // commit writes one batch and repeats it while the store is away or does not
 // say what became of it. An error is the batch's own, or that ctx has ended.
 func (c *Committer) commit(ctx context.Context, b *batch) (store.BatchResult, error) {
+	var said time.Time // when the log was told last
+	tries := 0
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		result, err := c.attempt(ctx, b)
 		if err == nil || ctx.Err() != nil {
@@ -242,8 +247,12 @@ func (c *Committer) commit(ctx context.Context, b *batch) (store.BatchResult, er
 		if !again && !errors.Is(err, store.ErrUnknown) {
 			return store.BatchResult{}, err
 		}
-		c.cfg.Log.Error("committing; trying again",
-			"error", err, "turns", len(b.turns), "commands", len(b.commands), "wait", wait)
+		tries++
+		if now := time.Now(); said.IsZero() || now.Sub(said) >= sayEvery {
+			said = now
+			c.cfg.Log.Error("committing; trying again",
+				"error", err, "turns", len(b.turns), "commands", len(b.commands), "tries", tries)
+		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

@@ -115,6 +115,7 @@ type counter struct {
 	ended  chan struct{}      // closed when it has ended
 	seal   func() error       // nil: what is stored is the turn itself
 	crowd  atomic.Bool        // more turns are about to come
+	lines  atomic.Int64       // of the log
 
 	mu        sync.Mutex
 	answered  []string
@@ -133,7 +134,8 @@ func newCounter(t *testing.T) *counter {
 	k.set.Take(ctx, []store.Lease{{Shard: store.Shard{Group: "g"}}, {Shard: store.Shard{Group: "g", Slot: 1}}})
 	k.h, k.other = k.set.Now().Of(store.Shard{Group: "g"}), k.set.Now().Of(store.Shard{Group: "g", Slot: 1})
 	k.c = committer.New(ctx, committer.Config{
-		Store: k.desk, Node: "n", Boot: "b", Batches: &k.numbers, TTL: leaseTTL, Log: slog.New(slog.DiscardHandler),
+		Store: k.desk, Node: "n", Boot: "b", Batches: &k.numbers, TTL: leaseTTL,
+		Log: slog.New(lines{slog.DiscardHandler, &k.lines}),
 		Seal: func(_ context.Context, turn *store.Turn) (*store.Turn, error) {
 			if k.seal != nil {
 				return turn, k.seal()
@@ -432,6 +434,44 @@ func TestABatchIsRepeatedWithItsNumber(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAStoreThatIsAwayIsLoggedOnceAMinute, and again when it is away again.
+func TestAStoreThatIsAwayIsLoggedOnceAMinute(t *testing.T) {
+	test(t, func(t *testing.T, k *counter) {
+		away := func(tries, lines int) {
+			t.Helper()
+			before := k.lines.Load()
+			k.submit(1)
+			k.runs(1)
+			for range tries {
+				k.answers <- reply{err: store.ErrUnavailable}
+				time.Sleep(time.Second)
+				k.runs(1)
+			}
+			k.ok()
+			synctest.Wait()
+			if n := k.lines.Load() - before; n != int64(lines) {
+				t.Errorf("%d tries in as many seconds: expected %d lines in the log, found %d", tries, lines, n)
+			}
+		}
+		away(2, 1) // the first try is made where the turn was submitted, and not logged
+		away(50, 1)
+		away(100, 2)
+	})
+}
+
+// lines counts what is logged.
+type lines struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (l lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l lines) Handle(context.Context, slog.Record) error {
+	l.n.Add(1)
+	return nil
 }
 
 // TestACommitWithoutAnswerIsAbandoned: after the length of a lease it is asked again, and

@@ -17,6 +17,7 @@ type Workflow struct {
 	MaxRun       time.Duration // longest run time; 0: without limit
 	MaxSuspended time.Duration // longest time without a completion while suspended; 0: without limit
 	PauseAfter   int           // as in runner.Config
+	Footprint    int           // bytes of memory that a run's code holds while it waits, beside its history
 	Discard      bool          // items that an ended run has not received are dropped: no dead letters
 	DiscardNames []string      // names of messages that are, when Discard does not say it of all items
 

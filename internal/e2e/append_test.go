@@ -47,6 +47,7 @@ func untilHeard(t *testing.T, e *stet.Engine, want ...string) {
 // attempt, and a repeat adds nothing; those of another lease follow a mark, though the attempt is the
 // same. The run leaves memory in between.
 func TestWorkersAppendItems(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestWorkersAppendItems(t *testing.T) {
 					}
 					return got, emitted.Append(ctx, "end")
 				})
-				e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{w}, MaxParked: stet.None})
+				e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 				createQueue(t, e, stet.DefaultTaskQueue, stet.QueueSettings{})
 				w1, w2 := &worker{t, e, "w1"}, &worker{t, e, "w2"}
 				r := begin(t, e, w, 1, stet.ID("r"))
@@ -117,6 +118,7 @@ func TestWorkersAppendItems(t *testing.T) {
 
 // TestRefusedItems: what is wrong changes nothing, and says what to do.
 func TestRefusedItems(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := doubles()
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 2000})
@@ -164,6 +166,7 @@ func TestRefusedItems(t *testing.T) {
 // TestItemsWaitForAPausedRun: a run that takes nothing refuses more than its inbox may hold, and has
 // all of them, in order, when it goes on.
 func TestItemsWaitForAPausedRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := doubles()
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxInbox: 5})

@@ -38,6 +38,7 @@ func (s *halfSwept) Sweep(ctx context.Context, req store.SweepRequest) (store.Sw
 // TestVerbsOnARunWhoseRetentionIsOver: while it is being deleted nothing of it is taken
 // up again or copied; afterwards there is no such run.
 func TestVerbsOnARunWhoseRetentionIsOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
 			got, err := stet.Map(ctx, "m", make([]int, n), func(ctx stet.Context, _ int) (int, error) {
@@ -88,6 +89,7 @@ func TestVerbsOnARunWhoseRetentionIsOver(t *testing.T) {
 // TestSecondResolution: the first one stands, whether it was a value or a failure, and
 // whether the run has received it or not.
 func TestSecondResolution(t *testing.T) {
+	t.Parallel()
 	for _, received := range []bool{false, true} {
 		for first, want := range map[string]string{"resolve": "yes", "reject": "rejected: no"} {
 			t.Run(fmt.Sprint(first, received), func(t *testing.T) {
@@ -146,6 +148,7 @@ func TestSecondResolution(t *testing.T) {
 // TestVerbsWithoutTheKey: what would have to read values that are encrypted with a key
 // that is not known says which, and changes nothing.
 func TestVerbsWithoutTheKey(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) { return say(ctx, "s", in) })
 	s := memory.New()
 	e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{w},

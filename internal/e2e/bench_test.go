@@ -297,3 +297,60 @@ func BenchmarkContinueAsNew(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMessage sends messages to suspended runs that have recorded so many operations; one operation is one
+// message, until the step that follows it has been executed. "loaded" keeps no run in memory.
+func BenchmarkMessage(b *testing.B) {
+	const runs = 8
+	for _, s := range testStores {
+		for _, recorded := range []int{10, 1000} {
+			for _, c := range []struct {
+				name string
+				room int
+			}{{"parked", 0}, {"loaded", stet.None}} {
+				b.Run(fmt.Sprintf("%s/%d/%s", s.name, recorded, c.name), func(b *testing.B) {
+					heard := make(chan string, runs)
+					w := stet.Define("talks", func(ctx stet.Context, _ int) (int, error) {
+						for {
+							text, err := word.Receive(ctx)
+							if err != nil {
+								return 0, err
+							}
+							if err := stet.Do(ctx, "answer", func(context.Context) error { heard <- text; return nil }); err != nil {
+								return 0, err
+							}
+						}
+					})
+					e := serve(b, stet.Config{Store: s.open(b)(), Workflows: []stet.Definition{w}, MaxParkedBytes: c.room,
+						Logger: slog.New(slog.DiscardHandler)})
+					var ids []string
+					say := func(id string, times int) {
+						for range times {
+							if err := word.Send(b.Context(), e, id, "hello"); err != nil {
+								b.Fatal(err)
+							}
+						}
+						for range times {
+							<-heard
+						}
+					}
+					for i := range runs {
+						r, err := w.Start(b.Context(), e, 0, stet.ID(fmt.Sprint("r", i)))
+						if err != nil {
+							b.Fatal(err)
+						}
+						ids = append(ids, r.ID())
+						say(r.ID(), recorded/2)
+					}
+					for _, id := range ids {
+						waitStatus(b, e, id, store.Suspended)
+					}
+					b.ResetTimer()
+					for i := range b.N {
+						say(ids[i%runs], 1)
+					}
+				})
+			}
+		}
+	}
+}

@@ -19,6 +19,7 @@ type parcelV2 struct{ Weight int }
 // TestAChangedTypeStalls: a run whose recorded result does not decode any more stalls, says
 // why, refunds nobody, and goes on when the type is back.
 func TestAChangedTypeStalls(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, other store.Store) {
 		var refunds, packed atomic.Int32
 		order := func(next func(stet.Context) (int, error)) *stet.Workflow[int, int] {
@@ -115,6 +116,7 @@ func history(t *testing.T, e *stet.Engine, id string) string {
 // TestBugsStall: each fault of the code stalls the run with its cause, undoes nothing and
 // records nothing; with FailOnBug the run fails and is undone.
 func TestBugsStall(t *testing.T) {
+	t.Parallel()
 	var refunds atomic.Int32
 	bugs := map[string]struct {
 		cause stet.Cause
@@ -151,7 +153,7 @@ func TestBugsStall(t *testing.T) {
 				}
 				n, _, err := stet.LastDetail[int](ctx)
 				return n, err
-			}, stet.Retry{First: 1})
+			}, stet.Retry{First: 1, Attempts: 4})
 			return err
 		}},
 	}
@@ -188,6 +190,7 @@ func TestBugsStall(t *testing.T) {
 // wrapped, with FailOnBug, and in a cancelled run. Nothing of the stretch is written or
 // undone, and a step that returns it has failed.
 func TestStallByCode(t *testing.T) {
+	t.Parallel()
 	asked := fmt.Errorf("wrapped: %w", stet.Stall("look at it"))
 	sleeps := make(chan struct{})
 	places := map[string]func(stet.Context) error{
@@ -263,6 +266,7 @@ func TestStallByCode(t *testing.T) {
 // TestAQueuedRunOfAnotherTypeStalls: a run whose input does not decode stalls at its start
 // and goes on with code that fits; a mismatch that would follow from it is not told.
 func TestAQueuedRunOfAnotherTypeStalls(t *testing.T) {
+	t.Parallel()
 	type order struct{ Total int }
 	w := stet.Define("input", func(ctx stet.Context, o order) (int, error) { return o.Total, nil })
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})

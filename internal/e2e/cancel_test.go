@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -38,6 +39,7 @@ func (c *continuing) Commit(ctx context.Context, b store.Batch) (store.BatchResu
 // has taken up, of which nothing was committed, or that has continued as new or was rewound to its begin, is
 // shown the cancel.
 func TestCancelBeforeTheFirstTurn(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for _, how := range []string{"started", "taken up", "continued", "rewound"} {
 			t.Run(s.name+"/"+how, func(t *testing.T) {
@@ -102,13 +104,64 @@ func TestCancelBeforeTheFirstTurn(t *testing.T) {
 					}
 					granted <- ok
 				}()
-				untilItem(ctx, t, open(), "r", store.ItemCancel)
+				untilItem(t, open(), "r", store.ItemCancel)
 				startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}})
 				if _, err := run.Wait(ctx); !errors.Is(err, stet.ErrCancelled) || !<-granted {
 					t.Errorf("the run ended with %v", err)
 				}
 				if cleaned.Load() != (how != "started") {
 					t.Errorf("the code has seen the cancel: %t", cleaned.Load())
+				}
+			})
+		}
+	}
+}
+
+// repeating is a store that loses the answer to its first verb, and asks again when the verb has been carried out, as a
+// store over a network does.
+type repeating struct {
+	store.Store
+	between func()
+	lost    atomic.Bool
+}
+
+func (r *repeating) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
+	answers, now, err := r.Store.Apply(ctx, commands)
+	isVerb := func(c store.Command) bool { return c.Item != nil && c.Item.Kind.Verb() }
+	if slices.ContainsFunc(commands, isVerb) && r.lost.CompareAndSwap(false, true) {
+		r.between()
+		return r.Store.Apply(ctx, commands)
+	}
+	return answers, now, err
+}
+
+// TestAVerbWhoseAnswerIsLostWasGranted: the run has ended by the verb before the lost request is repeated. The
+// repetition finds a run that has ended, and the verb was granted all the same.
+func TestAVerbWhoseAnswerIsLostWasGranted(t *testing.T) {
+	t.Parallel()
+	for _, s := range testStores {
+		for _, verb := range []store.ItemKind{store.ItemCancel, store.ItemTerminate} {
+			t.Run(s.name+"/"+verb.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx := testContext(t)
+				open := s.open(t)
+				w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) { return never.Receive(ctx) })
+				p := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}})
+				run := begin(t, p.Engine, w, "", stet.ID("r"))
+				handle := &repeating{Store: open(), between: func() {
+					if _, err := run.Wait(ctx); !errors.Is(err, stet.ErrCancelled) {
+						t.Errorf("the run ended with %v", err)
+					}
+				}}
+				act := client(t, handle, w).Runs().Cancel
+				if verb == store.ItemTerminate {
+					act = client(t, handle, w).Runs().Terminate
+				}
+				if granted, err := act(ctx, "r", stet.Act{Why: "enough"}); !granted || err != nil {
+					t.Errorf("expected the %s to be granted, found %t, %v", verb, granted, err)
+				}
+				if !handle.lost.Load() {
+					t.Error("no answer was lost")
 				}
 			})
 		}

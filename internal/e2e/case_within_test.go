@@ -18,6 +18,7 @@ var (
 // TestCaseWithin: a case with a deadline of its own wins when that is over, with
 // ErrTimeout, and what was sent in time wins over it.
 func TestCaseWithin(t *testing.T) {
+	t.Parallel()
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		type won struct {
 			Index   int

@@ -17,6 +17,7 @@ import (
 // TestCheckCommand runs the command against the code that a store's runs were
 // made with, and against code that they do not fit.
 func TestCheckCommand(t *testing.T) {
+	t.Parallel()
 	open := testStores[0].open(t)
 	w := shop().define()
 	other := stet.Define("other", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })

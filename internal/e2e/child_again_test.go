@@ -14,6 +14,7 @@ import (
 // has failed, or because its parent is cancelled or terminated. When the parent is retried or
 // rewound and awaits it again, it gets another child, and a result.
 func TestChildThatWasDroppedIsBegunAgain(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var broken atomic.Bool
 		child := stet.Define("child", func(ctx stet.Context, n int) (int, error) {

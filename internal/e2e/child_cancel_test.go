@@ -14,6 +14,7 @@ import (
 // again with its parent, by the same item, when the child has consumed that and is
 // cleaning up in another activation. It goes on as if nothing had come.
 func TestSecondCancelOfAChild(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		cleaning, goOn := make(chan struct{}, 1), make(chan struct{})
 		child := stet.Define("child", func(ctx stet.Context, _ int) (string, error) {
@@ -43,7 +44,7 @@ func TestSecondCancelOfAChild(t *testing.T) {
 			_, err = word.Receive(ctx)
 			return id, err
 		})
-		cfg.Workflows, cfg.MaxParked = []stet.Definition{child, parent}, stet.None
+		cfg.Workflows, cfg.MaxParkedBytes = []stet.Definition{child, parent}, stet.None
 		serve(t, cfg)
 		e := client(t, s, child, parent)
 		ctx := testContext(t)

@@ -71,6 +71,33 @@ var childCases = []crashCase{
 		},
 	},
 	{
+		name: "with IDs of their own", want: "one! two! again; 2 children",
+		workflow: func(engine func() *stet.Engine) *stet.Workflow[string, string] {
+			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
+				one, err := saying.Call(ctx, "one", stet.ID("kid-1"))
+				if err != nil {
+					return "", err
+				}
+				two, err := saying.Go(ctx, "two", stet.Named("two"), stet.ID("kid-2"))
+				if err != nil {
+					return "", err
+				}
+				second, err := two.Await(ctx)
+				if err != nil {
+					return "", err
+				}
+				third := "once"
+				if again, err := saying.Call(ctx, "one", stet.Named("third"), stet.ID("kid-1")); err != nil {
+					return "", err
+				} else if again == one {
+					third = "again"
+				}
+				n, err := countChildren(ctx, engine)
+				return fmt.Sprintf("%s %s %s; %d children", one, second, third, n), err
+			})
+		},
+	},
+	{
 		name: "in branches that lose", want: "quick! and 3 children, left! at last",
 		workflow: func(engine func() *stet.Engine) *stet.Workflow[string, string] {
 			return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
@@ -145,6 +172,7 @@ func countChildren(ctx stet.Context, engine func() *stet.Engine) (int, error) {
 // TestCrashAtEveryCommitOfAFamily kills the process at each commit of parents and children. No child is started twice,
 // none is lost, and every end is delivered once.
 func TestCrashAtEveryCommitOfAFamily(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for _, c := range childCases {
 			t.Run(s.name+"/"+c.name, func(t *testing.T) {
@@ -155,7 +183,7 @@ func TestCrashAtEveryCommitOfAFamily(t *testing.T) {
 						Workflows: []stet.Definition{saying, told, declining},
 						Errors:    []stet.ErrorCode{stet.Sentinel("declined", errRefusedCard)},
 					}),
-					crashFaults(s.name),
+					crashFaults(t, s.name),
 					stettest.Driving(c.drive), stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
 				if errors.Is(err, stet.ErrCancelled) {
 					out, err = "cancelled", nil

@@ -18,6 +18,7 @@ import (
 // TestChildThatNeverRanTellsItsEnd: a child whose code no node has now is queued, and its cancel or terminate reaches
 // the parent like any end.
 func TestChildThatNeverRanTellsItsEnd(t *testing.T) {
+	t.Parallel()
 	elsewhere := stet.Define("elsewhere", func(stet.Context, int) (string, error) { return "", nil })
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
@@ -76,6 +77,7 @@ func TestChildThatNeverRanTellsItsEnd(t *testing.T) {
 }
 
 func TestDeadlineOfAnAwait(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		o, err := told.Go(ctx, "")
 		if err != nil {
@@ -106,20 +108,11 @@ func TestDeadlineOfAnAwait(t *testing.T) {
 // waitsOnceMore blocks until the step "patience" is done.
 func waitsOnceMore(t *testing.T, e *stet.Engine, id string) {
 	t.Helper()
-	for ctx := testContext(t); ; {
-		entries, err := e.Runs().History(ctx, id, stet.HistoryQuery{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			if entry.Location == "patience" && entry.Number > 0 {
-				return
-			}
-		}
-	}
+	untilHistory(t, e, id, func(entry stet.HistoryEntry) bool { return entry.Location == "patience" && entry.Number > 0 })
 }
 
 func TestBadInputOfAChildStartsNothing(t *testing.T) {
+	t.Parallel()
 	type cyclic struct{ Self any }
 	odd := stet.Ref[cyclic, int]("square")
 	text := stet.Ref[string, int]("square")
@@ -149,6 +142,7 @@ func TestBadInputOfAChildStartsNothing(t *testing.T) {
 // TestExportedParentReplays: a history with children of every kind fits the code
 // that has made it, and not code that has lost one.
 func TestExportedParentReplays(t *testing.T) {
+	t.Parallel()
 	lost := false
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (int, error) {
 		if _, err := declining.Call(ctx, ""); err == nil {
@@ -194,6 +188,7 @@ func TestExportedParentReplays(t *testing.T) {
 
 // TestFamilyOnSeveralSlots: parent and children are at home in different slots.
 func TestFamilyOnSeveralSlots(t *testing.T) {
+	t.Parallel()
 	e := serve(t, stet.Config{Store: memory.New(memory.Slots(16)), Workflows: []stet.Definition{manyChildren, square},
 		Poll: time.Minute})
 	r, err := manyChildren.Start(testContext(t), e, 100)

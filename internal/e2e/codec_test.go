@@ -55,6 +55,7 @@ func (p parcel) is(text string) bool {
 // get and give; all are decoded after a restart, by a replay of the export, and by readers.
 // A reader without the codec says which one is missing.
 func TestACodecOfTheApplication(t *testing.T) {
+	t.Parallel()
 	parcels := stet.Message[parcel]("parcels")
 	expect := func(what string, got parcel, err error) error {
 		if err == nil && !got.is(what) {

@@ -116,6 +116,7 @@ func compatConfig(former bool) stet.Config {
 // history must fit the code of today, and come to the same end. There is one for
 // each kind of entry.
 func TestCompat(t *testing.T) {
+	t.Parallel()
 	if *update {
 		recordCompat(t)
 	}

@@ -19,6 +19,7 @@ import (
 // TestContinueAsNewElsewhere is a programmer's error, which the run or the step
 // says.
 func TestContinueAsNewElsewhere(t *testing.T) {
+	t.Parallel()
 	again := stet.ContinueAsNew(1)
 	other := stet.Define("other", func(stet.Context, int) (int, error) { return 0, nil })
 	for name, c := range map[string]struct {
@@ -64,6 +65,7 @@ func TestContinueAsNewElsewhere(t *testing.T) {
 
 // TestContinueAsNewWrapped counts as it is.
 func TestContinueAsNewWrapped(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(_ stet.Context, n int) (int, error) {
 		if n < 3 {
 			return 0, fmt.Errorf("more to do: %w", stet.ContinueAsNew(n+1))
@@ -79,6 +81,7 @@ func TestContinueAsNewWrapped(t *testing.T) {
 // TestWhatContinuesWithARun: its ID, its start, its tags and headers are those of
 // the first incarnation, its input, steps, promises and random numbers its own.
 func TestWhatContinuesWithARun(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 1)
 	var keys, randoms []string
 	w := stet.Define("w", func(ctx stet.Context, n int) (string, error) {
@@ -148,6 +151,7 @@ func TestWhatContinuesWithARun(t *testing.T) {
 // TestStartAfterContinueAs: a run that goes on as another workflow was still started
 // as the first one.
 func TestStartAfterContinueAs(t *testing.T) {
+	t.Parallel()
 	second := stet.Define("second", func(stet.Context, string) (int, error) { return 2, nil })
 	first := stet.Define("first", func(stet.Context, int) (int, error) { return 0, stet.ContinueAs(second, "on") })
 	e := serve(t, stet.Config{Workflows: []stet.Definition{first, second}})
@@ -173,6 +177,7 @@ func TestStartAfterContinueAs(t *testing.T) {
 // TestMessagesAcrossIncarnations: each message sent while a run continues as new, again and again, is received once,
 // and those of one sender in their order.
 func TestMessagesAcrossIncarnations(t *testing.T) {
+	t.Parallel()
 	const letters = 60
 	type state struct {
 		N    int
@@ -229,6 +234,7 @@ func TestMessagesAcrossIncarnations(t *testing.T) {
 // TestCancelWhileContinuing is seen by this incarnation or the next one, wherever it
 // comes in between.
 func TestCancelWhileContinuing(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
 		if err := stet.Do(ctx, "s", func(context.Context) error { return nil }); err != nil {
 			return 0, err
@@ -249,7 +255,7 @@ func TestCancelWhileContinuing(t *testing.T) {
 							_, err := outside.Runs().Cancel(ctx, "r", stet.Act{Why: "enough"})
 							answered <- err
 						}()
-						untilItem(ctx, t, s, "r", store.ItemCancel)
+						untilItem(t, s, "r", store.ItemCancel)
 					})
 				}
 				continues := func(b *store.Batch) bool {
@@ -295,6 +301,7 @@ func TestCancelWhileContinuing(t *testing.T) {
 
 // TestLongestTimeAcrossIncarnations counts from the first start.
 func TestLongestTimeAcrossIncarnations(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
 		if err := stet.Sleep(ctx, "nap", 20*time.Millisecond); err != nil {
 			return 0, err
@@ -316,6 +323,7 @@ func TestLongestTimeAcrossIncarnations(t *testing.T) {
 // TestCommitsOfAnIncarnation: with one step an incarnation takes two commits at
 // most, and touches the run's row once.
 func TestCommitsOfAnIncarnation(t *testing.T) {
+	t.Parallel()
 	const incarnations = 100
 	w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
 		n, err := stet.Step(ctx, "s", func(context.Context) (int, error) { return n + 1, nil })
@@ -363,6 +371,7 @@ func TestCommitsOfAnIncarnation(t *testing.T) {
 // TestUpdatesAcrossIncarnations: one that was not answered fails in the commit that
 // ends its incarnation; one that is sent afterwards is the next incarnation's.
 func TestUpdatesAcrossIncarnations(t *testing.T) {
+	t.Parallel()
 	ask := stet.Update[int, int]("ask")
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
@@ -405,6 +414,7 @@ func TestUpdatesAcrossIncarnations(t *testing.T) {
 // incarnation, one that was left goes on, and neither's end reaches the next one,
 // which has children of its own at the same places.
 func TestChildrenOfFormerIncarnations(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		ids := make(chan string, 4)
 		child := stet.Define("child", func(ctx stet.Context, n int) (int, error) {

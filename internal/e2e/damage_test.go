@@ -30,6 +30,7 @@ func (s damagedStore) Load(ctx context.Context, runs []store.RunNo) ([]store.Sna
 
 // TestDamagedRowStallsItsRun and no other one. Once the row is corrected, the run goes on.
 func TestDamagedRowStallsItsRun(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			ctx := testContext(t)

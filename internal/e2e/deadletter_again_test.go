@@ -13,6 +13,7 @@ import (
 // message and a resolution to the same run, or to another run; an event of a consumed topic to the
 // topic. What is of no use anywhere stays a letter.
 func TestRefusedLettersAreSentAgain(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, other store.Store) {
 		const name = "loose"
 		topic := func(mode stet.TopicMode) stet.Topic[string] {

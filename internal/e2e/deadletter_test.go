@@ -55,6 +55,7 @@ func letters(t *testing.T, e *stet.Engine, f store.DeadFilter) []stet.DeadLetter
 // TestDeadLetters are what a run has not received by its end, can be sent again
 // to another run, once, and removed.
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	e := serve(t, stet.Config{Workflows: []stet.Definition{hearing}})
 	ctx := testContext(t)
 	r := startHearing(t, e, hearing, 1, "a", "b", "c")
@@ -115,6 +116,7 @@ func TestDeadLetters(t *testing.T) {
 
 // TestDeadLetterOfAPromise cannot be sent again: it is for one place in one run.
 func TestDeadLetterOfAPromise(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 1)
 	w := stet.Define("promising", func(ctx stet.Context, _ int) (string, error) {
 		p, err := stet.NewPromise[int](ctx, "p")
@@ -169,6 +171,7 @@ func TestDeadLetterOfAPromise(t *testing.T) {
 
 // TestDiscardDeadLetters: the workflow's policy.
 func TestDiscardDeadLetters(t *testing.T) {
+	t.Parallel()
 	careless := stet.Define("careless", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) },
 		stet.DiscardDeadLetters())
 	e := serve(t, stet.Config{Workflows: []stet.Definition{careless, hearing}})
@@ -199,6 +202,7 @@ func TestDiscardDeadLetters(t *testing.T) {
 
 // TestDiscardDeadLettersByKind: the policy may differ by kind of message.
 func TestDiscardDeadLettersByKind(t *testing.T) {
+	t.Parallel()
 	tick, payment := stet.Message[int]("tick"), stet.Message[int]("payment")
 	w := stet.Define("clock", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) },
 		stet.DiscardDeadLetters(tick, stet.Message[string]("other")))
@@ -241,6 +245,7 @@ func TestDiscardDeadLettersByKind(t *testing.T) {
 
 // TestReplayOfADeadLetterKeepsItsHeaders, and its value where this process cannot read it.
 func TestReplayOfADeadLetterKeepsItsHeaders(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.db")
 	open := func(p stet.Payloads) (*stet.Engine, func()) {
 		s, err := sqlite.Open(context.Background(), path)

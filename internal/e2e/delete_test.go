@@ -30,6 +30,7 @@ func (s *cutDeletion) Sweep(ctx context.Context, req store.SweepRequest) (store.
 // TestDeleteRefusesWhatIsNeeded: a run stays while it, a child or a parent that may ask for its end lives, and while
 // somebody asks something of it. What was cut off goes on with the next call.
 func TestDeleteRefusesWhatIsNeeded(t *testing.T) {
+	t.Parallel()
 	leaf := stet.Define("leaf", func(ctx stet.Context, _ string) (string, error) {
 		for range 700 { // more than one act deletes
 			if err := stet.Do(ctx, "s", func(context.Context) error { return nil }); err != nil {
@@ -117,6 +118,7 @@ func TestDeleteRefusesWhatIsNeeded(t *testing.T) {
 
 // TestDeleteNeedsADecision: a request that nobody has decided keeps its run.
 func TestDeleteNeedsADecision(t *testing.T) {
+	t.Parallel()
 	s := memory.New()
 	fails := stet.Define("fails", func(stet.Context, string) (string, error) { return "", errors.New("no") })
 	synctest.Test(t, func(t *testing.T) {

@@ -40,6 +40,7 @@ func heard(t *testing.T, e *stet.Engine) []string {
 // of a later attempt, and of one after a crash, follow a mark; and those of the code stand
 // where they were appended.
 func TestBodiesEmitItems(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,6 +110,7 @@ func TestBodiesEmitItems(t *testing.T) {
 
 // TestManyEmittedItems of branches: each body's are in order, each once.
 func TestManyEmittedItems(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const bodies, each = 3, 500
 		text := strings.Repeat("x", 1000)
@@ -149,6 +151,7 @@ func TestManyEmittedItems(t *testing.T) {
 // TestEmitWhereNoBodyIs: the context of code, of nothing, and of a body that has ended are
 // refused with what to do, and so is an item that is too large.
 func TestEmitWhereNoBodyIs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var errs []error
 		var after context.Context

@@ -106,6 +106,7 @@ func (w *timed) workflow() *stet.Workflow[int, string] {
 // the lease, give the same results, in the same order, at the same times as if nobody
 // had set the clock of their machine, forward by hours and back by hours.
 func TestTheMachinesClockIsSet(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		jumps []time.Duration // how far ahead the clock stands, one after the other

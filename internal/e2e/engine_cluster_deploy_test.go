@@ -41,6 +41,7 @@ func (f *fleet) deployed(second bool) stet.Definition {
 // A rolling deployment forwards and back: no run stalls, runs that the later build
 // has worked on wait for a node of that build, and go on when there is one.
 func TestRollingDeployment(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 32)
 		build := func(name string, second bool) func(*stet.Config) {
@@ -144,6 +145,7 @@ func TestRollingDeployment(t *testing.T) {
 
 // A run whose workflow only one node has goes on there, wherever its slot belongs.
 func TestARunGoesToTheNodeThatCanLoadIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16)
 		f.cfg.Grace = time.Second
@@ -169,6 +171,7 @@ func TestARunGoesToTheNodeThatCanLoadIt(t *testing.T) {
 
 // A node that is to be drained gives its shards to the others and takes none.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16)
 		a, b := f.join(), f.join()

@@ -36,6 +36,7 @@ func (s slow) Describe(ctx context.Context) (store.Description, error) {
 // answers longer than it may when it has to renew leases. If it gave up and asked again, it
 // would never have any.
 func TestANodeJoinsASlowStore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 3 * time.Second
 		s := slow{memory.New(memory.Slots(4)), lease * 4 / 10} // longer than the pause between renewals

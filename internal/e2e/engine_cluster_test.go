@@ -148,7 +148,7 @@ func newFleet(t *testing.T, slots int, opts ...memory.Option) *fleet {
 		t: t, first: memory.New(append(opts, memory.Slots(slots))...), slots: slots,
 		nodes: map[string]*member{}, bodies: map[string][]string{}, running: map[string]string{},
 	}
-	f.cfg = stet.Config{Workflows: []stet.Definition{f.workflow()}, LeaseTTL: fleetLease, MaxParked: 20,
+	f.cfg = stet.Config{Workflows: []stet.Definition{f.workflow()}, LeaseTTL: fleetLease, MaxParkedBytes: 400_000,
 		Grace: 10 * time.Second, PoisonLimit: stet.None, Build: "1"}
 	var err error
 	if f.outer, err = stet.New(t.Context(), stet.Config{Store: f.first, Node: "client"}); err != nil {
@@ -364,6 +364,7 @@ func (f *fleet) once() {
 
 // Nodes that join and leave share the shards again, and no step is executed twice.
 func TestNodesJoinAndLeave(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{16, 256} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -400,6 +401,7 @@ func TestNodesJoinAndLeave(t *testing.T) {
 // When a node dies, the others own its shards within the lease's time and a second,
 // and go on with its runs.
 func TestANodeDies(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 64)
 		a, b, c := f.join(), f.join(), f.join()
@@ -425,6 +427,7 @@ func TestANodeDies(t *testing.T) {
 // A commit that arrives when its lease was taken by another changes nothing, and
 // a step whose success is durable is not executed again.
 func TestLateCommitsAreFenced(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16)
 		a, b := f.join(), f.join()
@@ -450,6 +453,7 @@ func TestLateCommitsAreFenced(t *testing.T) {
 // The clock of the store may jump: nothing is executed twice because of it, and
 // nothing is stuck.
 func TestTheStoresClockJumps(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var ahead time.Duration
@@ -482,6 +486,7 @@ func TestTheStoresClockJumps(t *testing.T) {
 
 // Nodes come, go, die and are cut off in random order.
 func TestNodesInRandomWeather(t *testing.T) {
+	t.Parallel()
 	for seed := range crashSeeds(t, "memory", 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -529,6 +534,7 @@ func TestNodesInRandomWeather(t *testing.T) {
 
 // Nodes of one build and group have the same workflows, otherwise the later one is refused.
 func TestNodesOfABuildHaveTheSameWorkflows(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16)
 		a := f.join()

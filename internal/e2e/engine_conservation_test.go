@@ -64,6 +64,7 @@ var other = stet.Message[string]("other")
 // retried, fail, end, continue as new and are crashed, each accepted message is
 // received, pending, or a dead letter, and exactly one of these.
 func TestConservation(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for seed := range crashSeeds(t, s.name, 4) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
@@ -107,11 +108,11 @@ func (d *dying) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{losing}, Poll: 5 * time.Millisecond,
-		MaxParked: []int{stet.None, 10}[seed%2]}
+		MaxParkedBytes: []int{stet.None, 0}[seed%2]}
 	outside := open()
 	sender := client(t, outside, losing)
 	ctx := testContext(t)
-	accepted := map[string]string{} // message ID by key, to the run
+	accepted := map[string]string{} // by itemKey, to the run
 	verbs := map[int]int{}          // carried out, by when
 	const runs = 24
 	ids := make([]string, runs)
@@ -128,7 +129,7 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 				t.Fatal(err)
 			}
 			if err := word.Send(ctx, sender, ids[i], key, stet.SendKey(key)); err == nil {
-				accepted[key] = ids[i]
+				accepted[itemKey(word, key)] = ids[i]
 			} else if !errors.Is(err, stet.ErrTerminal) {
 				t.Fatal(err)
 			}
@@ -140,7 +141,7 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 			err := m.Send(ctx, sender, to, key, stet.SendKey(key))
 			switch {
 			case err == nil:
-				accepted[key] = to
+				accepted[itemKey(m, key)] = to
 			case !errors.Is(err, stet.ErrTerminal):
 				t.Fatal(err)
 			}
@@ -185,7 +186,8 @@ func conserve(t *testing.T, open func() store.Store, seed uint64) {
 	last := open()
 	final := serve(t, stet.Config{Store: last, Workflows: cfg.Workflows, Poll: cfg.Poll})
 	for _, id := range ids {
-		if err := resumePaused(ctx, final, id); err != nil {
+		err := resumePaused(ctx, final, id)
+		if checkSpent(t, final, id); err != nil {
 			t.Fatal(id, err)
 		}
 	}
@@ -302,4 +304,9 @@ func check(t *testing.T, s store.Store, accepted map[string]string, over bool) {
 	if counts["received"] == 0 || counts["dead"] == 0 {
 		t.Error("no message was received, or none became a dead letter: this proves nothing")
 	}
+}
+
+// itemKey returns the part after "m:" of the ID of a message's item.
+func itemKey(m stet.Message[string], key string) string {
+	return fmt.Sprintf("%d:%s:%s", len(m), m, key)
 }

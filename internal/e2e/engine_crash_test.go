@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -292,31 +294,44 @@ func cancelAsleep(ctx context.Context, e *stet.Engine, id string) error {
 	}
 }
 
-// crashFaults are what happens at every commit. With -short, under the race
-// detector, a store on disk sees one of them.
-func crashFaults(store string) stettest.CrashOption {
-	faults := []stettest.Fault{stettest.DieUnheard}
-	if store == "memory" || !testing.Short() {
-		faults = append(faults, stettest.DieBefore, stettest.DieAfter, stettest.LoseAnswer, stettest.FailOnce)
+// crashFaults are what happens at every commit: each fault on the store in memory. A store on disk, where a crash takes
+// fifty times as long, sees two of them on a day, others each day and in each test, so that five days have all: its
+// crashes are those of the engine again. Where at least the usual cases are tried it sees all, too. With -short, under
+// the race detector, it sees one.
+func crashFaults(t *testing.T, store string) stettest.CrashOption {
+	faults := []stettest.Fault{stettest.DieUnheard, stettest.DieBefore, stettest.DieAfter, stettest.LoseAnswer,
+		stettest.FailOnce}
+	switch {
+	case store == "memory" || soak.Usual(t):
+		return stettest.Faults(faults...)
+	case testing.Short():
+		return stettest.Faults(stettest.DieUnheard)
 	}
-	return stettest.Faults(faults...)
+	shift := fnv.New32a()
+	shift.Write([]byte(t.Name()))
+	day := soak.Part(t, int(shift.Sum32()%5), len(faults))
+	return stettest.Faults(faults[day], faults[(day+2)%len(faults)])
 }
 
-// crashSeeds is how many random cases of crashes a store gets where n are usual: one
+// crashSeeds are the seeds of the random crashes that a store gets where n are usual: a third of them each day, one
 // with -short if it is on disk, and STET_SOAK times as many if that is set.
-func crashSeeds(t *testing.T, store string, n uint64) uint64 {
+func crashSeeds(t *testing.T, store string, n int) iter.Seq[uint64] {
+	first, end := soak.Range(t, n)
 	if testing.Short() && store != "memory" {
-		return 1
+		end = first + 1
 	}
-	return uint64(soak.Cases(t, int(n)))
+	return func(yield func(uint64) bool) {
+		for seed := first; seed < end && yield(uint64(seed)); seed++ {
+		}
+	}
 }
 
-// crashRooms are the values of MaxParked with which there is a crash at every commit.
+// crashRooms are the values of MaxParkedBytes with which there is a crash at every commit.
 // On a store on disk, where each takes fifty times as long, every run that suspends
 // is evicted, which reads the most; STET_SOAK has the other too.
 func crashRooms(store string) []int {
 	if store == "memory" || soak.On() {
-		return []int{stet.None, 100}
+		return []int{stet.None, 0}
 	}
 	return []int{stet.None}
 }
@@ -325,6 +340,7 @@ func crashRooms(store string) []int {
 // each way, and has a new process finish it. The result is that of an
 // undisturbed run, and no step runs again once its success is durable.
 func TestCrashAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for _, c := range crashCases {
 			for _, parked := range crashRooms(s.name) {
@@ -332,8 +348,8 @@ func TestCrashAtEveryCommit(t *testing.T) {
 					t.Parallel()
 					var current atomic.Pointer[stet.Engine]
 					out, err := stettest.CrashEverywhere(t, c.workflow(current.Load), "",
-						stettest.On(s.open), stettest.WithConfig(stet.Config{MaxParked: parked}),
-						crashFaults(s.name),
+						stettest.On(s.open), stettest.WithConfig(stet.Config{MaxParkedBytes: parked}),
+						crashFaults(t, s.name),
 						stettest.Starting(c.options...), stettest.Driving(c.drive), stettest.Checking(c.check),
 						stettest.Ready(func(e *stet.Engine) { current.Store(e) }))
 					if errors.Is(err, stet.ErrCancelled) {

@@ -49,6 +49,7 @@ func (h *hanging) Claim(ctx context.Context, r store.ClaimRequest) (store.Claims
 // TestStopWhileACommitHangs: a node of several whose store hangs in a commit ends within
 // its grace and a lease when it is stopped.
 func TestStopWhileACommitHangs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{memory.New(memory.Slots(4)), make(chan struct{})}
 		begun := make(chan struct{})
@@ -129,6 +130,7 @@ func (s *silent) Claim(ctx context.Context, r store.ClaimRequest) (store.Claims,
 // TestACallThatIsNeverAnswered, a commit or a claim whether it was carried out or not,
 // holds a run up for the length of a lease and no longer, and is not carried out twice.
 func TestACallThatIsNeverAnswered(t *testing.T) {
+	t.Parallel()
 	const lease = 3 * time.Second
 	for _, slots := range []int{1, 4} {
 		for _, claims := range []bool{false, true} {
@@ -203,6 +205,7 @@ func (m *mute) Acquire(ctx context.Context, n store.Node, shards []store.Shard, 
 // TestACommitIsGivenUpWithItsLeases: a node whose store falls silent waits for its commit
 // no longer than for the end of its leases by its own clock; another goes on.
 func TestACommitIsGivenUpWithItsLeases(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 3 * time.Second
 		db := memory.New(memory.Slots(4))

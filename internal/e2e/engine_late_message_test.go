@@ -48,6 +48,7 @@ func (o *slowObjects) List(context.Context, string) ([]store.Object, error) { re
 // eyes for so long that the one that it waits for comes, and then its deadline: what
 // was sent by then is received, though the inbox was read again meanwhile.
 func TestMessageBeforeTheDeadlineOfABusyRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 			return word.Receive(ctx, stet.Within(10*time.Second))

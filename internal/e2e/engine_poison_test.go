@@ -13,6 +13,7 @@ import (
 // TestPoisonRunStallsAlone has one run kill its process whenever it runs. It is
 // stalled after its starts alone; the runs beside it end.
 func TestPoisonRunStallsAlone(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -88,6 +89,7 @@ func TestPoisonRunStallsAlone(t *testing.T) {
 // TestSeveralPoisonRuns has poison runs begin one after the other beside an
 // innocent run that commits nothing: it is not stalled for them.
 func TestSeveralPoisonRuns(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			ctx := testContext(t)

@@ -17,6 +17,7 @@ import (
 var oneWord = stet.Define("one-word", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) })
 
 func TestMessageSentWhileSuspending(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"before the commit", "after the commit"} {
 		t.Run(when, func(t *testing.T) {
 			forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
@@ -52,6 +53,7 @@ func TestMessageSentWhileSuspending(t *testing.T) {
 }
 
 func TestPromiseResolvedWhileSuspending(t *testing.T) {
+	t.Parallel()
 	var token atomic.Pointer[string]
 	w := stet.Define("promise", func(ctx stet.Context, _ int) (string, error) {
 		p, err := stet.NewPromise[string](ctx, "p")
@@ -83,7 +85,7 @@ func TestPromiseResolvedWhileSuspending(t *testing.T) {
 			} else {
 				g.afterCommit = resolve
 			}
-			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, MaxParked: stet.None, Poll: time.Minute})
+			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None, Poll: time.Minute})
 			r, err := w.Start(ctx, e, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -98,6 +100,7 @@ func TestPromiseResolvedWhileSuspending(t *testing.T) {
 // TestCancelAgainstCompletion puts a cancel in while the end of the run is being
 // committed. The verdict and the run's end agree.
 func TestCancelAgainstCompletion(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("quick", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil })
 	})
@@ -167,13 +170,14 @@ func TestCancelAgainstCompletion(t *testing.T) {
 // TestTimerAgainstCancel cancels a run while the end of its sleep is being
 // committed or claimed.
 func TestTimerAgainstCancel(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("sleeper", func(ctx stet.Context, _ int) (int, error) {
 		if err := stet.Sleep(ctx, "s", 1100*time.Millisecond); err != nil {
 			return 0, err
 		}
 		return 1, stet.Do(ctx, "after", func(context.Context) error { return nil })
 	})
-	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
+	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		ctx := testContext(t)
 		outside := client(t, s, w)
 		verdict := make(chan bool, 1)
@@ -215,6 +219,7 @@ func TestTimerAgainstCancel(t *testing.T) {
 // TestMessageAgainstDeadline has a message come in unnoticed before the deadline
 // of the wait, or after it but before the deadline is handed over.
 func TestMessageAgainstDeadline(t *testing.T) {
+	t.Parallel()
 	const within = 1200 * time.Millisecond
 	w := stet.Define("deadline", func(ctx stet.Context, _ int) (string, error) {
 		v, err := word.Receive(ctx, stet.Within(within))
@@ -276,6 +281,7 @@ func TestMessageAgainstDeadline(t *testing.T) {
 // TestLateTimerOfEarlierWait has a deadline pass whose wait has got its message:
 // the next wait does not see it.
 func TestLateTimerOfEarlierWait(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("two-waits", func(ctx stet.Context, _ int) (string, error) {
 		a, err := word.Receive(ctx, stet.Within(1200*time.Millisecond))
 		if err != nil {
@@ -315,6 +321,7 @@ func TestLateTimerOfEarlierWait(t *testing.T) {
 // TestEvictionAgainstWakeUp sends while a run is on its way out of memory: many
 // runs, each evicted at every suspension, each woken at once.
 func TestEvictionAgainstWakeUp(t *testing.T) {
+	t.Parallel()
 	const rounds, runs = 20, 20
 	w := stet.Define("echo", func(ctx stet.Context, _ int) (int, error) {
 		sum := 0
@@ -331,10 +338,11 @@ func TestEvictionAgainstWakeUp(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)
 			outside := client(t, open(), w)
-			for _, parked := range []int{stet.None, 1, 3} {
+			for _, parked := range []int{stet.None, 20_000, 60_000} {
 				t.Run(fmt.Sprintf("parked %d", parked), func(t *testing.T) {
 					ctx := testContext(t)
-					e := serve(t, stet.Config{Store: open(), Workflows: []stet.Definition{w}, MaxParked: parked, Poll: time.Minute})
+					e := serve(t, stet.Config{Store: open(), Workflows: []stet.Definition{w}, MaxParkedBytes: parked,
+						Poll: time.Minute})
 					var wg sync.WaitGroup
 					for range runs {
 						wg.Go(func() {
@@ -369,6 +377,7 @@ var counter = stet.Message[int]("counter")
 // TestPausedOwnerIsFenced freezes an owner beyond its lease. Another takes over; later attempts of the first one are
 // refused, and it stands by.
 func TestPausedOwnerIsFenced(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			// otherwise a slow machine is an owner that pauses
@@ -424,6 +433,7 @@ func pausedOwnerIsFenced(t *testing.T, open func() store.Store) {
 
 // TestStandbyTakesOver stops the owner; the standby goes on at once.
 func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -457,6 +467,7 @@ func TestStandbyTakesOver(t *testing.T) {
 }
 
 func TestExclusiveRefusesSecondEngine(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -483,6 +494,7 @@ func TestExclusiveRefusesSecondEngine(t *testing.T) {
 // TestAdoptedBeforeParked lets a send claim a run after its suspension is durable and before the engine gets the
 // verdict: the run is parked once, and evicted in time.
 func TestAdoptedBeforeParked(t *testing.T) {
+	t.Parallel()
 	const rounds = 50
 	w := stet.Define("adopted", func(ctx stet.Context, _ int) (int, error) {
 		for range rounds {
@@ -501,8 +513,8 @@ func TestAdoptedBeforeParked(t *testing.T) {
 					time.Sleep(time.Millisecond) // meanwhile sends gather in the next batch
 				}
 			}
-			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, ParkFor: 5 * time.Millisecond, MaxParked: 5,
-				Poll: time.Minute})
+			e := serve(t, stet.Config{Store: g, Workflows: []stet.Definition{w}, ParkFor: 5 * time.Millisecond,
+				MaxParkedBytes: 100_000, Poll: time.Minute})
 			var wg sync.WaitGroup
 			for range 10 {
 				r, err := w.Start(ctx, e, 0)

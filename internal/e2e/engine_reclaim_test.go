@@ -17,6 +17,7 @@ import (
 // pause, is committed, and the run claimed for it before the process has heard
 // that. The verb is answered.
 func TestVerbBeforeTheAnswerToTheEnd(t *testing.T) {
+	t.Parallel()
 	fails := true
 	for name, c := range map[string]struct {
 		fails bool

@@ -43,6 +43,7 @@ func (e errorsOf) Write(line []byte) (int, error) {
 // both to the run. When the batch is repeated, the store answers for both that they have claimed the run: it cannot
 // distinguish them. The run, which has suspended again by the second answer, does not take that for another claim.
 func TestARepeatedBatchAdoptsARunOnce(t *testing.T) {
+	t.Parallel()
 	stray := stet.Message[string]("stray")
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		ctx := testContext(t)
@@ -137,6 +138,7 @@ func TestARepeatedBatchAdoptsARunOnce(t *testing.T) {
 // repeated, because its answer was lost, or the sender sends it again. If that was received long ago, no message waits
 // for it.
 func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"the batch is repeated", "it is sent again", "it was received long ago"} {
 		t.Run(how, func(t *testing.T) {
 			forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
@@ -242,6 +244,7 @@ func TestNoMessageOvertakesOneThatWaitsForAClaim(t *testing.T) {
 // A claim has read a message that the run consumes before the claim's answer arrives, and that is then sent again: the
 // run does not receive that message once more.
 func TestAnOldClaimDoesNotBringAMessageTwice(t *testing.T) {
+	t.Parallel()
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		ctx := testContext(t)
 		over := make(chan bool)

@@ -56,6 +56,7 @@ func (h *historian) Commit(ctx context.Context, b store.Batch) (store.BatchResul
 // of the file against the same code never breaks, whatever was recorded last, and
 // executes nothing.
 func TestReplayFitsAfterEachCommit(t *testing.T) {
+	t.Parallel()
 	cases := append(slices.Clone(crashCases), crashCase{
 		name: "children",
 		drive: func(ctx context.Context, e *stet.Engine, id string) error {
@@ -107,7 +108,7 @@ func TestReplayFitsAfterEachCommit(t *testing.T) {
 				return stet.Define("w", failing, stet.StallOnFailure)
 			}})
 	for _, c := range cases {
-		for _, parked := range []int{stet.None, 100} {
+		for _, parked := range []int{stet.None, 0} {
 			t.Run(fmt.Sprintf("%s/parked %d", c.name, parked), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { replayAfterEachCommit(t, c, parked) })
@@ -122,7 +123,7 @@ func replayAfterEachCommit(t *testing.T, c crashCase, parked int) {
 	var current atomic.Pointer[stet.Engine]
 	w := c.workflow(current.Load)
 	cfg := family(w)
-	cfg.MaxParked, cfg.Retry = parked, stet.Retry{First: time.Millisecond}
+	cfg.MaxParkedBytes, cfg.Retry = parked, stet.Retry{First: time.Millisecond}
 	outside := client(t, first.Join(), w, square, told)
 	current.Store(outside)
 	h := &historian{Store: first, reader: outside}
@@ -154,6 +155,7 @@ func replayAfterEachCommit(t *testing.T, c crashCase, parked int) {
 // TestReplayFitsAfterRepairs exports a run after each commit while it is retried,
 // rewound, edited and forked, and pauses in between.
 func TestReplayFitsAfterRepairs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		first := memory.New()

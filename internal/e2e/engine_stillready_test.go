@@ -16,6 +16,7 @@ import (
 // TestStillReadyIsNotTriedAgainAtOnce sends a message while a run suspends, and delays the claim that would read it.
 // Meanwhile the run does not repeat its turn, which would be answered in the same way. Its other changes are committed.
 func TestStillReadyIsNotTriedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, beside := range map[string]bool{"nothing else": false, "a step ends beside": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestStillReadyIsNotTriedAgainAtOnce(t *testing.T) {
 // Both reach the engine before the store's answer. The run is paused as soon as the inbox is read again, and does not
 // suspend in vain meanwhile.
 func TestAVerbLeftWhileARunSuspends(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := memory.New()
 		outside := client(t, first.Join(), oneWord)
@@ -130,6 +132,7 @@ func TestAVerbLeftWhileARunSuspends(t *testing.T) {
 // find it, but tell of it only when the run has ended: the pause is refused then, and
 // not at the next poll.
 func TestNewsOfARunThatHasLeft(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {

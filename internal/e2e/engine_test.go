@@ -13,6 +13,7 @@ import (
 )
 
 func TestStep(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("double", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
 	})
@@ -24,6 +25,7 @@ func TestStep(t *testing.T) {
 }
 
 func TestSleepAndRetry(t *testing.T) {
+	t.Parallel()
 	attempts := 0
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		if err := stet.Sleep(ctx, "nap", 20*time.Millisecond); err != nil {
@@ -44,6 +46,7 @@ func TestSleepAndRetry(t *testing.T) {
 }
 
 func TestMessageWakesSuspendedRun(t *testing.T) {
+	t.Parallel()
 	name := stet.Message[string]("name")
 	w := stet.Define("greet", func(ctx stet.Context, _ int) (string, error) {
 		a, err := name.Receive(ctx)
@@ -53,8 +56,8 @@ func TestMessageWakesSuspendedRun(t *testing.T) {
 		b, err := name.Receive(ctx, stet.Named("second"))
 		return a + b, err
 	})
-	for _, parked := range []int{stet.None, 10} {
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+	for _, parked := range []int{stet.None, 0} {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		ctx := testContext(t)
 		r, err := w.Start(ctx, e, 0)
 		if err != nil {
@@ -73,25 +76,24 @@ func TestMessageWakesSuspendedRun(t *testing.T) {
 }
 
 // untilItem blocks until something of a kind has been sent to a run.
-func untilItem(ctx context.Context, t testing.TB, s store.Store, id string, kind store.ItemKind) {
+func untilItem(t testing.TB, s store.Store, id string, kind store.ItemKind) {
 	t.Helper()
-	for {
+	items, err := watch(testContext(t), func(ctx context.Context) ([]store.Item, error) {
 		page, err := s.List(ctx, store.Filter{IDs: []string{id}, Limit: 1})
-		var items []store.Item
-		if err == nil && len(page.Runs) == 1 {
-			items, err = s.Inbox(ctx, page.Runs[0].No)
+		if err != nil || len(page.Runs) != 1 {
+			return nil, err
 		}
-		if slices.ContainsFunc(items, func(it store.Item) bool { return it.Kind == kind }) {
-			return
-		}
-		if err = errors.Join(err, takes(ctx, time.Millisecond)); err != nil {
-			t.Errorf("run %s: nothing of kind %d has come: %v", id, kind, err)
-			return
-		}
+		return s.Inbox(ctx, page.Runs[0].No)
+	}, func(items []store.Item) bool {
+		return slices.ContainsFunc(items, func(it store.Item) bool { return it.Kind == kind })
+	})
+	if err != nil {
+		t.Errorf("run %s: nothing of kind %d has come: %v; there is %+v", id, kind, err, items)
 	}
 }
 
 func TestPromise(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 1)
 	w := stet.Define("approve", func(ctx stet.Context, _ int) (bool, error) {
 		p, err := stet.NewPromise[bool](ctx, "ok")
@@ -103,7 +105,7 @@ func TestPromise(t *testing.T) {
 		}
 		return p.Await(ctx)
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 	ctx := testContext(t)
 	r, err := w.Start(ctx, e, 0)
 	if err != nil {
@@ -119,6 +121,7 @@ func TestPromise(t *testing.T) {
 }
 
 func TestBranches(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("fan", func(ctx stet.Context, n int) (int, error) {
 		items := make([]int, n)
 		for i := range items {
@@ -148,6 +151,7 @@ func TestBranches(t *testing.T) {
 
 // What the code sees of branches that fail says whose failure it is, live and recorded.
 func TestFailuresOfBranchesCarryTheirNames(t *testing.T) {
+	t.Parallel()
 	errNo := errors.New("no")
 	w := stet.Define("w", func(ctx stet.Context, mode string) (string, error) {
 		bad := func(name string) *stet.Future[int] {
@@ -191,6 +195,7 @@ func TestFailuresOfBranchesCarryTheirNames(t *testing.T) {
 }
 
 func TestCancelCleansUp(t *testing.T) {
+	t.Parallel()
 	cleaned := make(chan error, 1)
 	w := stet.Define("c", func(ctx stet.Context, _ int) (int, error) {
 		defer func() {
@@ -199,8 +204,8 @@ func TestCancelCleansUp(t *testing.T) {
 		}()
 		return 0, stet.Sleep(ctx, "long", time.Hour)
 	})
-	for _, parked := range []int{stet.None, 10} {
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+	for _, parked := range []int{stet.None, 0} {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		ctx := testContext(t)
 		r, err := w.Start(ctx, e, 0)
 		if err != nil {

@@ -24,6 +24,7 @@ var errLimit = errors.New("over the limit")
 // failure of a child. Nothing is undone. With the former type the run goes on, and with
 // FailOnBug the code gets a *Failure.
 func TestAChangedErrorTypeStalls(t *testing.T) {
+	t.Parallel()
 	former := stet.ErrorType[*limitError]("limit")
 	latter := stet.ErrorType[*limitText]("limit")
 	sentinel := stet.Sentinel("limit", errLimit)

@@ -18,6 +18,7 @@ import (
 // when and has the detail of its heartbeats. It counts no attempt, is gone with the
 // outcome, and short bodies have none. One that is silent for 10 minutes is in the log.
 func TestLongBodyIsShown(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := newLines()
 		beat, end := make(chan string), make(chan error)
@@ -132,6 +133,7 @@ func TestLongBodyIsShown(t *testing.T) {
 
 // TestSilentBodiesAreLoggedAsConfigured: after WarnStep, twice, four times; or never.
 func TestSilentBodiesAreLoggedAsConfigured(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		warn time.Duration
 		want int
@@ -159,6 +161,7 @@ func TestSilentBodiesAreLoggedAsConfigured(t *testing.T) {
 // TestLongBodyAfterARestart: the entry of a body that was lost with its process changes
 // neither the number of the next attempt nor its key, and a cancel takes it back.
 func TestLongBodyAfterARestart(t *testing.T) {
+	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := memory.New()
@@ -240,5 +243,75 @@ func TestLongBodyAfterARestart(t *testing.T) {
 			}
 			replays(t, e, "r")
 		})
+	}
+}
+
+// TestLongBodyIsShownWhoeverStartedTheRun: the first step of a run is in its history while its body executes,
+// wherever the run was started, and after its process has died, also more than once.
+func TestLongBodyIsShownWhoeverStartedTheRun(t *testing.T) {
+	t.Parallel()
+	for _, s := range testStores {
+		for _, c := range []struct {
+			name   string
+			early  bool // started before the engine executes runs
+			own    bool // … by that engine
+			deaths int  // of the process, while the body executes
+		}{
+			{name: "by another process"},
+			{name: "by another process, before it executes runs", early: true},
+			{name: "by itself, before it executes runs", early: true, own: true},
+			{name: "by itself", own: true},
+			{name: "after a death", own: true, deaths: 1},
+			{name: "after two deaths", own: true, deaths: 2},
+			{name: "by another process, after a death", deaths: 1},
+		} {
+			t.Run(s.name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					open := s.open(t)
+					w := stet.Define("hangs", func(ctx stet.Context, _ int) (int, error) {
+						return stet.Step(ctx, "call", func(ctx context.Context) (int, error) {
+							<-ctx.Done()
+							return 0, ctx.Err()
+						})
+					})
+					cfg := stet.Config{Workflows: []stet.Definition{w}, Logger: slog.New(slog.DiscardHandler)}
+					outside := client(t, open(), w)
+					p := newProcess(t, open(), cfg)
+					by := outside
+					if c.own {
+						by = p.Engine
+					}
+					start := func() {
+						if _, err := w.Start(t.Context(), by, 0, stet.ID("r")); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if c.early {
+						start()
+					}
+					p.start()
+					synctest.Wait()
+					if !c.early {
+						start()
+					}
+					for range c.deaths {
+						time.Sleep(2 * time.Second)
+						p.handle.die()
+						p.bury(t)
+						p = newProcess(t, open(), cfg)
+						p.start()
+					}
+					defer p.bury(t)
+					time.Sleep(30 * time.Second) // a suspect is tried alone within this time
+					synctest.Wait()
+					entries, err := outside.Runs().History(t.Context(), "r", stet.HistoryQuery{Values: true})
+					if err != nil || len(entries) != 1 || entries[0].Location != "call" || entries[0].Executing.IsZero() ||
+						entries[0].Attempts != 0 {
+						t.Errorf("the history is %+v, %v", entries, err)
+					}
+				})
+			})
+		}
 	}
 }

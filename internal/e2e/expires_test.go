@@ -13,6 +13,7 @@ import (
 // TestAMessageExpires: a message that has expired when its run would receive it becomes a
 // dead letter with the reason, and the next one is received; sent again it does not expire.
 func TestAMessageExpires(t *testing.T) {
+	t.Parallel()
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		w := stet.Define("late", func(ctx stet.Context, _ int) (string, error) {
 			if err := stet.Sleep(ctx, "night", time.Hour); err != nil {

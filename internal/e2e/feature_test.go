@@ -22,6 +22,7 @@ import (
 
 // TestPanics are failures with a stack, of a step and of the code.
 func TestPanics(t *testing.T) {
+	t.Parallel()
 	inStep := stet.Define("in-step", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { panic("step went wrong") }, stet.Retry{Attempts: 1})
 	})
@@ -58,6 +59,7 @@ func (e *limitError) Error() string { return fmt.Sprintf("over the limit of %d",
 
 // TestErrorsAcrossTheJournal are found by errors.Is and errors.As, live, after a replay, and by a caller of Wait.
 func TestErrorsAcrossTheJournal(t *testing.T) {
+	t.Parallel()
 	type seen struct{ Sentinel, Typed, Plain bool }
 	w := stet.Define("errs", func(ctx stet.Context, _ int) (seen, error) {
 		var s seen
@@ -76,7 +78,7 @@ func TestErrorsAcrossTheJournal(t *testing.T) {
 		return s, fmt.Errorf("in the end: %w", &limitError{9})
 	})
 	e := serve(t, stet.Config{
-		Workflows: []stet.Definition{w}, MaxParked: stet.None,
+		Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None,
 		Errors: []stet.ErrorCode{stet.Sentinel("declined", errDeclined), stet.ErrorType[*limitError]("limit")},
 	})
 	ctx := testContext(t)
@@ -105,6 +107,7 @@ func TestErrorsAcrossTheJournal(t *testing.T) {
 
 // TestLogIsSilentInReplay evicts a run between its lines.
 func TestLogIsSilentInReplay(t *testing.T) {
+	t.Parallel()
 	var buf bytes.Buffer
 	var mu sync.Mutex
 	w := stet.Define("logs", func(ctx stet.Context, _ int) (int, error) {
@@ -117,7 +120,7 @@ func TestLogIsSilentInReplay(t *testing.T) {
 		return 0, nil
 	})
 	log := slog.New(slog.NewTextHandler(&lockedWriter{&mu, &buf}, nil))
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None, Logger: log})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None, Logger: log})
 	ctx := testContext(t)
 	r, err := w.Start(ctx, e, 0, stet.ID("quiet"))
 	if err != nil {
@@ -155,6 +158,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 
 // TestLocalResources are opened once per activation and closed on every way out.
 func TestLocalResources(t *testing.T) {
+	t.Parallel()
 	var opened, closed atomic.Int32
 	w := stet.Define("local", func(ctx stet.Context, how string) (int, error) {
 		conn := stet.NewLocal(ctx, func(context.Context) (int, error) { return int(opened.Add(1)), nil },
@@ -174,7 +178,7 @@ func TestLocalResources(t *testing.T) {
 		}
 		return 0, nil
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 	for i, how := range []string{"return", "panic", "wait"} {
 		r, err := w.Start(testContext(t), e, how)
 		if err != nil {
@@ -197,14 +201,17 @@ func TestLocalResources(t *testing.T) {
 }
 
 // TestPolicies cancel runs that take too long, and say why.
-func TestPolicies(t *testing.T) { synctest.Test(t, policies) }
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, policies)
+}
 
 func policies(t *testing.T) {
 	long := stet.Define("long", func(ctx stet.Context, _ int) (int, error) { return 0, stet.Sleep(ctx, "s", time.Hour) },
 		stet.MaxRunTime(50*time.Millisecond))
 	idle := stet.Define("idle", func(ctx stet.Context, _ int) (string, error) { return word.Receive(ctx) },
 		stet.MaxSuspension(50*time.Millisecond))
-	e := serve(t, stet.Config{Workflows: []stet.Definition{long, idle}, MaxParked: stet.None})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{long, idle}, MaxParkedBytes: stet.None})
 	_, err := run(t, e, long, 0)
 	var failed *stet.RunError
 	if !errors.As(err, &failed) || failed.Status != store.Cancelled ||
@@ -220,7 +227,10 @@ func policies(t *testing.T) {
 
 // TestTimeoutsAndHeartbeats end attempts that are silent, and hand what the last
 // one has said to the next.
-func TestTimeoutsAndHeartbeats(t *testing.T) { synctest.Test(t, timeoutsAndHeartbeats) }
+func TestTimeoutsAndHeartbeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, timeoutsAndHeartbeats)
+}
 
 func timeoutsAndHeartbeats(t *testing.T) {
 	w := stet.Define("beats", func(ctx stet.Context, _ int) (int, error) {
@@ -249,7 +259,10 @@ func timeoutsAndHeartbeats(t *testing.T) {
 }
 
 // TestOverall bounds all attempts together.
-func TestOverall(t *testing.T) { synctest.Test(t, overall) }
+func TestOverall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, overall)
+}
 
 func overall(t *testing.T) {
 	var attempts atomic.Int32
@@ -267,6 +280,7 @@ func overall(t *testing.T) {
 
 // TestIDFrom gives concurrent equal starts one run; StartAll starts many at once.
 func TestIDFrom(t *testing.T) {
+	t.Parallel()
 	var executed atomic.Int32
 	w := stet.Define("once", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { executed.Add(1); return n, nil })
@@ -296,6 +310,7 @@ func TestIDFrom(t *testing.T) {
 
 // TestReplaceFailed starts another run under the ID of a failed one, which is kept.
 func TestReplaceFailed(t *testing.T) {
+	t.Parallel()
 	var fail atomic.Bool
 	w := stet.Define("again", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) {
@@ -331,6 +346,7 @@ func TestReplaceFailed(t *testing.T) {
 
 // TestDelayedStart begins no earlier, and can be cancelled before.
 func TestDelayedStart(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("later", func(ctx stet.Context, _ int) (time.Time, error) { return stet.Now(ctx), nil })
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
@@ -356,6 +372,7 @@ func TestDelayedStart(t *testing.T) {
 
 // TestTerminate ends a run at once, in memory and out of it, without its code.
 func TestTerminate(t *testing.T) {
+	t.Parallel()
 	var cleaned atomic.Bool
 	w := stet.Define("t", func(ctx stet.Context, _ int) (int, error) {
 		err := stet.Sleep(ctx, "s", time.Hour)
@@ -364,8 +381,8 @@ func TestTerminate(t *testing.T) {
 		}
 		return 0, err
 	})
-	for _, parked := range []int{stet.None, 10} {
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+	for _, parked := range []int{stet.None, 0} {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		ctx := testContext(t)
 		r, err := w.Start(ctx, e, 0)
 		if err != nil {
@@ -385,6 +402,7 @@ func TestTerminate(t *testing.T) {
 
 // TestStallAndResume changes the code under a run, and back.
 func TestStallAndResume(t *testing.T) {
+	t.Parallel()
 	define := func(name string) *stet.Workflow[int, string] {
 		return stet.Define("changing", func(ctx stet.Context, _ int) (string, error) {
 			a, err := stet.Step(ctx, name, func(context.Context) (string, error) { return name, nil })
@@ -435,6 +453,7 @@ func TestStallAndResume(t *testing.T) {
 
 // TestBackPressure bounds the bodies and the runs in memory, and all runs end.
 func TestBackPressure(t *testing.T) {
+	t.Parallel()
 	var now, most atomic.Int32
 	w := stet.Define("busy", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) {
@@ -446,7 +465,7 @@ func TestBackPressure(t *testing.T) {
 			return 1, nil
 		})
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxSteps: 3, MaxRuns: 5, MaxParked: 1,
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxSteps: 3, MaxRuns: 5, MaxParkedBytes: 20_000,
 		Poll: 50 * time.Millisecond})
 	ctx := testContext(t)
 	runs, err := w.StartAll(ctx, e, make([]int, 200), nil)
@@ -465,6 +484,7 @@ func TestBackPressure(t *testing.T) {
 
 // TestRecoveryReport goes to a new owner, with its findings.
 func TestRecoveryReport(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)
@@ -504,6 +524,7 @@ func TestRecoveryReport(t *testing.T) {
 // TestShutdownListsWhatDoesNotReturn stops an engine whose step ignores its
 // context.
 func TestShutdownListsWhatDoesNotReturn(t *testing.T) {
+	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	w := stet.Define("deaf", func(ctx stet.Context, _ int) (int, error) {
@@ -530,6 +551,7 @@ func TestShutdownListsWhatDoesNotReturn(t *testing.T) {
 // TestTwoProcessesClaim has three engines begin at once on runs that are ready:
 // one owns, and each step is executed once.
 func TestTwoProcessesClaim(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)
@@ -572,6 +594,7 @@ func TestTwoProcessesClaim(t *testing.T) {
 
 // TestMisuse of a context fails the run with a text that says how.
 func TestMisuse(t *testing.T) {
+	t.Parallel()
 	var leaked stet.Context
 	w := stet.Define("misuse", func(ctx stet.Context, how string) (int, error) {
 		switch how {
@@ -613,6 +636,7 @@ func TestMisuse(t *testing.T) {
 
 // TestBatchReceive takes several messages in one operation.
 func TestBatchReceive(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("batch", func(ctx stet.Context, _ int) ([][]int, error) {
 		var got [][]int
 		for range 3 {
@@ -647,6 +671,7 @@ func TestBatchReceive(t *testing.T) {
 // TestLongNames resolves a promise of a run with the longest ID, and sends with
 // the longest key, twice.
 func TestLongNames(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 1)
 	w := stet.Define("long-names", func(ctx stet.Context, _ int) (string, error) {
 		p, err := stet.NewPromise[string](ctx, strings.Repeat("p", 64))
@@ -693,6 +718,7 @@ func TestLongNames(t *testing.T) {
 // TestAStopIsNoAttempt: a body that is cancelled because its process stops has not failed.
 // It is executed again like one whose process has died, also if it may fail only once.
 func TestAStopIsNoAttempt(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)

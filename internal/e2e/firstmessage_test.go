@@ -31,6 +31,7 @@ func collects(word stet.Message[string]) *stet.Workflow[int, string] {
 // TestFirstMessageReachesALiveRun sends first messages to a run that exists: once for each
 // start, and once for each key; none if the start is refused.
 func TestFirstMessageReachesALiveRun(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	w := collects(word)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -73,6 +74,7 @@ func TestFirstMessageReachesALiveRun(t *testing.T) {
 
 // TestFirstMessageToARunThatHasEnded is refused, or starts its successor.
 func TestFirstMessageToARunThatHasEnded(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	w := collects(word)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -105,6 +107,7 @@ func TestFirstMessageToARunThatHasEnded(t *testing.T) {
 
 // TestFirstMessageBeforeTheRunBegins reaches a run that is delayed, or waits for a permit.
 func TestFirstMessageBeforeTheRunBegins(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	w := collects(word)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -134,6 +137,7 @@ func TestFirstMessageBeforeTheRunBegins(t *testing.T) {
 // TestFirstMessagesRaceWithEnds starts runs under one ID while they end: no message is
 // lost, and none arrives twice.
 func TestFirstMessagesRaceWithEnds(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	w := stet.Define("brief", func(ctx stet.Context, _ int) ([]string, error) {
 		return word.ReceiveBatch(ctx, 2, stet.Within(0))
@@ -191,6 +195,7 @@ func deadWords(ctx context.Context, t *testing.T, e *stet.Engine) []string {
 
 // TestStartWithAnEndedContext starts nothing.
 func TestStartWithAnEndedContext(t *testing.T) {
+	t.Parallel()
 	w := collects("word")
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx, cancel := context.WithCancel(testContext(t))

@@ -14,6 +14,7 @@ import (
 // A step is undone in a page of its history as in the whole, also if its compensation
 // stands in the next one.
 func TestUndoneStepsInPagesOfAHistory(t *testing.T) {
+	t.Parallel()
 	nothing := func(context.Context) error { return nil }
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		err := errors.Join(stet.Do(ctx, "a", nothing, stet.UndoDo(nothing)), stet.Do(ctx, "b", nothing),
@@ -67,6 +68,7 @@ func TestUndoneStepsInPagesOfAHistory(t *testing.T) {
 // Config.Errors makes of it: of a run that has failed or has stalled for a failure, of a
 // step, and of a child.
 func TestFailureRecords(t *testing.T) {
+	t.Parallel()
 	errEmpty := errors.New("the shelf is empty")
 	body := func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "pick", func(context.Context) (int, error) { return 0, errEmpty }, stet.Retry{Attempts: 1})

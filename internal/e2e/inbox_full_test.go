@@ -13,6 +13,7 @@ import (
 // MaxInbox says, whoever sends: with a start, or from code, which sees it in each replay. A
 // process that executes nothing looks before its first message.
 func TestAnInboxIsFull(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, other store.Store) {
 		w := stet.Define("slow", func(ctx stet.Context, _ int) (int, error) {
 			if _, err := counter.Receive(ctx); err != nil {

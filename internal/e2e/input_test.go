@@ -16,6 +16,7 @@ import (
 // TestBadInput calls the API with input that it must refuse: each with the error's name, a text that describes the
 // input, and no change.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -118,6 +119,7 @@ func state(t *testing.T, s store.Store) string {
 
 // TestBadConfig collects everything that is wrong into one error.
 func TestBadConfig(t *testing.T) {
+	t.Parallel()
 	fine := stet.Define("fine", func(stet.Context, int) (int, error) { return 0, nil })
 	twice := stet.Define("fine", func(stet.Context, int) (int, error) { return 0, nil })
 	bad := stet.Define("bad\nname", func(stet.Context, int) (int, error) { return 0, nil }, stet.Retry{Attempts: -5},
@@ -148,6 +150,7 @@ func TestBadConfig(t *testing.T) {
 
 // TestBadArguments are refused inside a workflow, by the operation itself.
 func TestBadArguments(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("args", func(ctx stet.Context, _ int) ([]string, error) {
 		var texts []string
 		add := func(err error) {
@@ -188,6 +191,7 @@ func TestBadArguments(t *testing.T) {
 // TestLeaseTTLBounds: on a store that several processes work on at a time a lease is neither too
 // short to be renewed nor so long that a death holds runs for hours. Elsewhere it guards nothing.
 func TestLeaseTTLBounds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		slots int
 		ttl   time.Duration

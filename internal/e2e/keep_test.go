@@ -35,6 +35,7 @@ func kept(t *testing.T, e *stet.Engine, s stet.Stream[int], after int64) (list [
 // TestStreamKeepsItsNewestItems, appended by code and emitted by bodies, whatever crashes and
 // is rewound; a reader that is behind knows what it has missed.
 func TestStreamKeepsItsNewestItems(t *testing.T) {
+	t.Parallel()
 	code, body := stet.Stream[int]("code"), stet.Stream[int]("body")
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
@@ -123,6 +124,7 @@ func TestStreamKeepsItsNewestItems(t *testing.T) {
 
 // TestBadKeep is refused where it is given.
 func TestBadKeep(t *testing.T) {
+	t.Parallel()
 	s := stet.Stream[int]("s")
 	w := stet.Define("keeps", func(ctx stet.Context, _ int) (int, error) {
 		if err := s.Append(ctx, 1, stet.Keep(-2)); !errors.Is(err, stet.ErrInvalid) {

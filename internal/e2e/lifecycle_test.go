@@ -96,6 +96,7 @@ func three(c *calls) *stet.Workflow[string, string] {
 }
 
 func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := three(c)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -138,6 +139,7 @@ func TestRetryGoesOnFromTheFailedStepWithItsKey(t *testing.T) {
 }
 
 func TestRewindExecutesAnewWithNewKeys(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := three(c)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -175,6 +177,7 @@ func TestRewindExecutesAnewWithNewKeys(t *testing.T) {
 }
 
 func TestRewindReturnsMessagesInTheirOrder(t *testing.T) {
+	t.Parallel()
 	name := stet.Message[string]("name")
 	c := newCalls()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
@@ -208,7 +211,8 @@ func TestRewindReturnsMessagesInTheirOrder(t *testing.T) {
 }
 
 func TestPauseAndResume(t *testing.T) {
-	for _, parked := range []int{stet.None, 10} {
+	t.Parallel()
+	for _, parked := range []int{stet.None, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			name := stet.Message[string]("name")
 			c := newCalls()
@@ -220,7 +224,7 @@ func TestPauseAndResume(t *testing.T) {
 				s, err := c.step(ctx, "after")
 				return v + s, err
 			})
-			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked, Poll: 5 * time.Millisecond})
+			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked, Poll: 5 * time.Millisecond})
 			ctx := testContext(t)
 			r := begin(t, e, w, "")
 			waitStatus(t, e, r.ID(), store.Suspended)
@@ -254,6 +258,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestPauseWaitsForBodiesAndBeginsNone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, pauseWaitsForBodiesAndBeginsNone)
 }
 
@@ -304,6 +309,7 @@ func pauseWaitsForBodiesAndBeginsNone(t *testing.T) {
 }
 
 func TestCancelOfAPausedRunRunsNoCode(t *testing.T) {
+	t.Parallel()
 	cleaned := false
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		err := stet.Sleep(ctx, "long", time.Hour)
@@ -326,6 +332,7 @@ func TestCancelOfAPausedRunRunsNoCode(t *testing.T) {
 }
 
 func TestTimersOfAPausedRunKeepTheirDueTime(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		return "woken", stet.Sleep(ctx, "nap", 2*time.Second)
 	})
@@ -355,6 +362,7 @@ func TestTimersOfAPausedRunKeepTheirDueTime(t *testing.T) {
 }
 
 func TestPauseOfARunThatHasNotBegun(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := three(c)
 	db := memory.New()
@@ -390,6 +398,7 @@ func TestPauseOfARunThatHasNotBegun(t *testing.T) {
 }
 
 func TestForkLeavesTheOriginAlone(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		a, err := c.step(ctx, "a")
@@ -447,6 +456,7 @@ func TestForkLeavesTheOriginAlone(t *testing.T) {
 }
 
 func TestEdit(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := three(c)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -488,6 +498,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestExecutingRunsAreNotTakenBack(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		return "",
 			stet.Sleep(ctx, "long", time.Hour)
@@ -517,6 +528,7 @@ func TestExecutingRunsAreNotTakenBack(t *testing.T) {
 }
 
 func TestSupersededRunsAreNeverTakenBack(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := three(c)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -546,6 +558,7 @@ func TestSupersededRunsAreNeverTakenBack(t *testing.T) {
 // TestTokensAndRewind: a promise that was made before the cut keeps its token, and the resolution that it had; one that
 // is made again has a new token, and the old one is void.
 func TestTokensAndRewind(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var tokens []string
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
@@ -610,6 +623,7 @@ func TestTokensAndRewind(t *testing.T) {
 
 // TestChildrenAndRewind: a child begun in the reverted part is begun again; one from before is the same.
 func TestChildrenAndRewind(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	kid := stet.Define("kid", func(ctx stet.Context, name string) (string, error) { return c.step(ctx, name) })
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
@@ -643,6 +657,7 @@ func TestChildrenAndRewind(t *testing.T) {
 }
 
 func TestPauseWithChildren(t *testing.T) {
+	t.Parallel()
 	kid := stet.Define("kid", func(ctx stet.Context, _ int) (int, error) { return 1, stet.Sleep(ctx, "long", time.Hour) })
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) { return kid.Call(ctx, 0) })
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w, kid}})
@@ -680,6 +695,7 @@ func TestPauseWithChildren(t *testing.T) {
 // TestPauseAgainstTheEnd races a pause with the completion of a run: either it is
 // paused and goes on when it is resumed, or it has ended and the pause says so.
 func TestPauseAgainstTheEnd(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		for i := range 3 {
 			if err := stet.Do(ctx, fmt.Sprint("s", i), func(context.Context) error { return nil }); err != nil {
@@ -715,6 +731,7 @@ func TestPauseAgainstTheEnd(t *testing.T) {
 
 // TestRetryTwice has many ask at once: one retry is carried out for each failure.
 func TestRetryTwice(t *testing.T) {
+	t.Parallel()
 	c := newCalls()
 	w := three(c)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -757,6 +774,7 @@ func TestRetryTwice(t *testing.T) {
 // TestRewindAgainstAClaim rewinds while messages wake the run: whatever comes first,
 // nothing is lost and all of it is seen once, in order.
 func TestRewindAgainstAClaim(t *testing.T) {
+	t.Parallel()
 	name := stet.Message[int]("n")
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		var got []int
@@ -807,6 +825,7 @@ func TestRewindAgainstAClaim(t *testing.T) {
 
 // TestRewindMarksStreams: streamed items stay, and the mark shows where they come again.
 func TestRewindMarksStreams(t *testing.T) {
+	t.Parallel()
 	log := stet.Stream[string]("log")
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		for _, name := range []string{"a", "b"} {

@@ -22,6 +22,7 @@ type next = stet.Next[int, int]
 
 // TestLoopErrors: a mistake in a loop is an error of Loop, and a replay sees the same.
 func TestLoopErrors(t *testing.T) {
+	t.Parallel()
 	bad := errors.New("bad")
 	body := func(ctx stet.Context, i int) (next, error) { return next{}.Break(i), nil }
 	type unsayable struct{ F func() }
@@ -66,7 +67,7 @@ func TestLoopErrors(t *testing.T) {
 				return 0, err
 			})
 			ctx, s := testContext(t), memory.New()
-			cfg := stet.Config{Workflows: []stet.Definition{w}, MaxValue: 100}
+			cfg := stet.Config{Workflows: []stet.Definition{w}, MaxValue: 100, OnBug: stet.FailOnBug}
 			first := newProcess(t, s.Join(), cfg)
 			first.start()
 			r, err := w.Start(ctx, first.Engine, 0)
@@ -98,6 +99,7 @@ func TestLoopErrors(t *testing.T) {
 // TestLoopStateIsACopy: what an iteration does to the state that it was given is
 // not seen outside.
 func TestLoopStateIsACopy(t *testing.T) {
+	t.Parallel()
 	type state = map[string]int
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		first := state{"a": 1}
@@ -118,6 +120,7 @@ func TestLoopStateIsACopy(t *testing.T) {
 
 // TestLoopWithAKey stands where the key says.
 func TestLoopWithAKey(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
 			return n.Break(i), stet.Do(ctx, "s", func(context.Context) error { return nil })
@@ -140,6 +143,7 @@ func TestLoopWithAKey(t *testing.T) {
 
 // TestPromiseOfAPrunedIteration counts as ended for the holder of its token.
 func TestPromiseOfAPrunedIteration(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 10)
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
@@ -182,6 +186,7 @@ func TestPromiseOfAPrunedIteration(t *testing.T) {
 
 // TestLocalOfAnIteration is closed with it.
 func TestLocalOfAnIteration(t *testing.T) {
+	t.Parallel()
 	var trace []string
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
@@ -208,6 +213,7 @@ func TestLocalOfAnIteration(t *testing.T) {
 
 // TestCancelledLoop ends although its body takes no notice.
 func TestCancelledLoop(t *testing.T) {
+	t.Parallel()
 	began := make(chan struct{}, 1000)
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Loop(ctx, "l", 0, func(ctx stet.Context, i int) (n next, err error) {
@@ -307,6 +313,7 @@ func fileSize(t *testing.T, path string) (size int64) {
 // their values, repeated ones have other keys, and the loop goes on as if it had never been further. Pruned history
 // refuses.
 func TestRewindIntoEveryKeptIteration(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var failing bool
 	var executed []int
@@ -398,6 +405,7 @@ func TestRewindIntoEveryKeptIteration(t *testing.T) {
 
 // TestLoopForgetsUndo: pruned steps are not undone, kept ones are. Without ForgetUndo all are, because none is pruned.
 func TestLoopForgetsUndo(t *testing.T) {
+	t.Parallel()
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forget-", forget), func(t *testing.T) {
 			var mu sync.Mutex
@@ -417,9 +425,9 @@ func TestLoopForgetsUndo(t *testing.T) {
 					return n.Continue(i + 1), err
 				}, opts)
 			}, stet.UndoOnFailure)
-			for _, parked := range []int{stet.None, 100} {
+			for _, parked := range []int{stet.None, 0} {
 				undone = nil
-				e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+				e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 				if _, err := run(t, e, w, 0); err == nil {
 					t.Fatal("the run does not fail")
 				}
@@ -440,6 +448,7 @@ func TestLoopForgetsUndo(t *testing.T) {
 // TestVersionInALoop is decided once per iteration: those that were begun before the
 // change keep the former code, in every replay, and later ones have the new one.
 func TestVersionInALoop(t *testing.T) {
+	t.Parallel()
 	s := memory.New()
 	workflow := func(changed bool) *stet.Workflow[int, string] {
 		type state struct {
@@ -467,7 +476,7 @@ func TestVersionInALoop(t *testing.T) {
 	ctx := testContext(t)
 	work := func(changed bool, letters int) (end func()) {
 		w := workflow(changed)
-		p := startProcess(t, s.Join(), stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None,
+		p := startProcess(t, s.Join(), stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None,
 			Build: fmt.Sprint("b", changed)})
 		if !changed {
 			if _, err := w.Start(ctx, p.Engine, 0, stet.ID("r")); err != nil {

@@ -13,6 +13,7 @@ import (
 // TestWhatBelongsToAnotherRun: a future, a promise or a child of another run is refused
 // with its owner's name, wherever it is awaited.
 func TestWhatBelongsToAnotherRun(t *testing.T) {
+	t.Parallel()
 	var future *stet.Future[int]
 	var promise *stet.Promise[int]
 	owner := stet.Define("owner", func(ctx stet.Context, _ int) (int, error) {
@@ -70,6 +71,7 @@ func never2(ctx stet.Context) (int, error) { return 0, stet.Sleep(ctx, "for ever
 // TestMisuseSaysWhatToDo: what cannot be meant is refused at once, with a text that says
 // what to do.
 func TestMisuseSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("misuse", func(ctx stet.Context, how string) (int, error) {
 		nothing := func(context.Context) error { return nil }
 		switch how {
@@ -136,6 +138,7 @@ func (s *single) Unwrap() []error {
 // TestErrorsThatWrapThemselves: an error whose chain is a circle is recorded like any
 // other, and does not end the process.
 func TestErrorsThatWrapThemselves(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("circle", func(ctx stet.Context, joins bool) (int, error) {
 		var err error = &circular{joins}
 		stepErr := stet.Do(ctx, "s", func(context.Context) error { return err }, stet.Retry{Attempts: 2, First: 1})

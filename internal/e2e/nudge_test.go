@@ -34,6 +34,7 @@ func approvals(removed bool) *stet.Workflow[int, string] {
 // TestANudgeAfterAWaitWasRemoved: code without the wait goes on by a nudge, and not before
 // the wait is over without one. Where the code still waits a nudge changes nothing.
 func TestANudgeAfterAWaitWasRemoved(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,6 +100,7 @@ func look(t *testing.T, e *stet.Engine, id string) glance {
 // TestANudgeOfCodeThatDoesNotFit: the run stalls as it would when its wait is over, and the
 // nudge says so. It is refused for all runs whose code is not to be executed now.
 func TestANudgeOfCodeThatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -162,6 +164,7 @@ func TestANudgeOfCodeThatDoesNotFit(t *testing.T) {
 // suspended, as many per second as it may, goes on after a restart, and leaves alone those
 // that it has loaded. A former build leaves alone those of a later one.
 func TestFormerRunsAreReloaded(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -216,6 +219,7 @@ func TestFormerRunsAreReloaded(t *testing.T) {
 
 // TestReloadingStopsForAWorkflowThatStalls: code that does not fit stalls a few runs, not all.
 func TestReloadingStopsForAWorkflowThatStalls(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		open := testStores[0].open(t)
 		former := approvals(false)
@@ -242,6 +246,7 @@ func TestReloadingStopsForAWorkflowThatStalls(t *testing.T) {
 // once, and stays as it was, its build too; so it goes on after a rollback. What records
 // something afterwards gives it the build.
 func TestReloadedRunsKeepTheirBuild(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -348,6 +353,7 @@ func (f forgetful) Commit(ctx context.Context, b store.Batch) (store.BatchResult
 // TestLostWakeTimesAreFound: a suspended run without its wake time finds it again, whatever
 // the build, and wakes; one that waits for a message alone is left alone.
 func TestLostWakeTimesAreFound(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -70,6 +70,7 @@ func pausedFor(ctx context.Context, e *stet.Engine, id string) (string, error) {
 // TestPauseAfterFailures: the run is paused with a reason, and goes on when it is
 // resumed; after as many failures more it is paused again.
 func TestPauseAfterFailures(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stubborn(5)
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -105,6 +106,7 @@ func TestPauseAfterFailures(t *testing.T) {
 
 // TestResumeClearsTheReason at once, and so do the verbs that take back.
 func TestResumeClearsTheReason(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stubborn(1000)
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -128,6 +130,7 @@ func TestResumeClearsTheReason(t *testing.T) {
 // TestPauseAfterTheLastAttempt: then the step has failed, which the workflow's code
 // decides about, and OnFailure.
 func TestPauseAfterTheLastAttempt(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		retry stet.Retry
 		err   error
@@ -154,6 +157,7 @@ func TestPauseAfterTheLastAttempt(t *testing.T) {
 
 // TestPauseAfterIsOptional: without it, and with None, a run goes on by itself.
 func TestPauseAfterIsOptional(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]stet.DefineOption{"default": nil, "none": {stet.PauseAfter(stet.None)}} {
 		t.Run(name, func(t *testing.T) {
 			w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
@@ -172,6 +176,7 @@ func TestPauseAfterIsOptional(t *testing.T) {
 }
 
 func TestPauseAfterIsChecked(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil }, stet.PauseAfter(-2))
 	_, err := stet.New(t.Context(), stet.Config{Store: testStores[0].open(t)(), Workflows: []stet.Definition{w}})
 	if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(),
@@ -183,10 +188,12 @@ func TestPauseAfterIsChecked(t *testing.T) {
 // TestPauseAfterFailuresThroughCrashes: whatever commit the process dies at, the run
 // is paused as often as without, and for the same.
 func TestPauseAfterFailuresThroughCrashes(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			out, err := stettest.CrashEverywhere(t, stubborn(5), "", stettest.On(s.open),
-				crashFaults(s.name),
+				crashFaults(t, s.name),
 				stettest.Driving(resumePaused),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, id string) error {
 					got, err := pausedFor(ctx, e, id)

@@ -15,6 +15,7 @@ import (
 // pause, and a cancel ends the body and the run. A message that was sent meanwhile is
 // received, though its deadline is over by then.
 func TestAPendingPauseCanBeTakenBack(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"resume", "cancel"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -109,6 +109,7 @@ func newPayments(size int) *payments {
 // place goes on with nothing. It stalls, says which value it is, and goes on once the value
 // is what it was.
 func TestEncryptedValuesCannotBeExchanged(t *testing.T) {
+	t.Parallel()
 	raw := func(t *testing.T, s store.Store, id string) store.Snapshot {
 		t.Helper()
 		page, err := s.List(t.Context(), store.Filter{IDs: []string{id}})
@@ -156,7 +157,7 @@ func TestEncryptedValuesCannotBeExchanged(t *testing.T) {
 				ctx := testContext(t)
 				p := newPayments(c.size)
 				open := &writable{Store: s.open(t)()}
-				e := serve(t, stet.Config{Store: open, Workflows: []stet.Definition{p.Workflow}, MaxParked: stet.None,
+				e := serve(t, stet.Config{Store: open, Workflows: []stet.Definition{p.Workflow}, MaxParkedBytes: stet.None,
 					Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}, Require: stet.RequireBound}})
 				runs := map[string]*stet.Run[string]{}
 				for _, id := range []string{"a", "b"} {
@@ -213,6 +214,7 @@ func TestEncryptedValuesCannotBeExchanged(t *testing.T) {
 // TestAForkKeepsNoSealedValue: what cannot be read here would be sealed in the fork as if it were plain, and nobody
 // could read it again. So there is no fork.
 func TestAForkKeepsNoSealedValue(t *testing.T) {
+	t.Parallel()
 	s := memory.New()
 	keys := func(ids ...string) stet.Payloads {
 		p := stet.Payloads{}

@@ -113,8 +113,9 @@ func everything(tokens chan string) (parent, child *stet.Workflow[string, string
 // without, on either store, in memory and after replays, and nothing of the values
 // is in the files.
 func TestPayloads(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"memory", "sqlite"} {
-		for _, parked := range []int{stet.None, 10} {
+		for _, parked := range []int{stet.None, 0} {
 			t.Run(fmt.Sprintf("%s/parked=%d", name, parked), func(t *testing.T) {
 				dir := t.TempDir()
 				var s store.Store = memory.New()
@@ -139,7 +140,7 @@ func TestPayloads(t *testing.T) {
 					payloads.Compress = stet.None
 				}
 				e := serve(t, stet.Config{Store: s, Workflows: []stet.Definition{parent, child}, Payloads: payloads,
-					MaxParked: parked})
+					MaxParkedBytes: parked})
 				ctx := testContext(t)
 				start := func() (*stet.Run[string], error) {
 					return parent.Start(ctx, e, "in "+secret("input", 1), stet.ID("r"),
@@ -242,12 +243,13 @@ func nothingIn(t *testing.T, dir string) {
 // TestPayloadsOfFailures: errors, reasons and panics are encrypted too, and found
 // again.
 func TestPayloadsOfFailures(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db, err := sqlite.Open(context.Background(), filepath.Join(dir, "app.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	fails := stet.Define("fails", func(ctx stet.Context, how string) (string, error) {
 		switch how {
 		case "panic":
@@ -301,6 +303,7 @@ func TestPayloadsOfFailures(t *testing.T) {
 // TestKeyRotation: old keys read, the first one writes; without a key a run is left
 // alone, with an error that names the key, and goes on when the key is there.
 func TestKeyRotation(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		ctx := context.Background()
@@ -392,6 +395,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // TestPayloadsInTransactions: StartTx and SendTx seal as well.
 func TestPayloadsInTransactions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.db")
 	s, err := sqlite.Open(context.Background(), path)
@@ -405,7 +409,7 @@ func TestPayloadsInTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	ctx := testContext(t)
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -448,6 +452,7 @@ func (a *away) Put(ctx context.Context, name string, content []byte) error {
 // TestObjectsAway: while objects cannot be written a start is refused, and a step's
 // result waits; the run goes on by itself, and others meanwhile.
 func TestObjectsAway(t *testing.T) {
+	t.Parallel()
 	objects, err := files.Open(filepath.Join(t.TempDir(), "objects"))
 	if err != nil {
 		t.Fatal(err)
@@ -491,6 +496,7 @@ func TestObjectsAway(t *testing.T) {
 
 // TestLargeValuesAreLogged once per place.
 func TestLargeValuesAreLogged(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var logged bytes.Buffer
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
@@ -530,6 +536,7 @@ func TestLargeValuesAreLogged(t *testing.T) {
 }
 
 func TestBadPayloads(t *testing.T) {
+	t.Parallel()
 	good := payloadKey("k")
 	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), WarnValue: -7, WarnStep: -7,
 		Payloads: stet.Payloads{Compress: -5, Offload: 7, Keys: []stet.PayloadKey{
@@ -549,6 +556,7 @@ func TestBadPayloads(t *testing.T) {
 // TestPayloadsCrashEverywhere: at whatever commit the process dies, encrypted and
 // offloaded values are there again.
 func TestPayloadsCrashEverywhere(t *testing.T) {
+	t.Parallel()
 	objects, err := files.Open(filepath.Join(t.TempDir(), "objects"))
 	if err != nil {
 		t.Fatal(err)
@@ -583,6 +591,7 @@ func TestPayloadsCrashEverywhere(t *testing.T) {
 
 // TestPayloadsOfForks: a fork has the values, large ones too, as its own.
 func TestPayloadsOfForks(t *testing.T) {
+	t.Parallel()
 	objects, err := files.Open(filepath.Join(t.TempDir(), "objects"))
 	if err != nil {
 		t.Fatal(err)
@@ -642,6 +651,7 @@ func TestPayloadsOfForks(t *testing.T) {
 // TestExportWithoutTheObjects is refused, and a check says what is missing instead of
 // blaming the code.
 func TestExportWithoutTheObjects(t *testing.T) {
+	t.Parallel()
 	ctx := testContext(t)
 	objects, err := files.Open(t.TempDir())
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // TestPerNode: each node executes as many attempts of a name as it may, and others beside
 // them. One that waits for its turn has no place of MaxSteps, and its time has not begun.
 func TestPerNode(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range []int{1, 2} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,6 +74,7 @@ func TestPerNode(t *testing.T) {
 // TestPerNodeWithAPermit: it holds the permit while it waits for its turn. A cancel does not
 // wait for that.
 func TestPerNodeWithAPermit(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	w := gatedUse(&l, gate, stet.OnStepQueue("q"), stet.PerNode{Name: "card", Limit: 1})
@@ -103,6 +105,7 @@ func TestPerNodeWithAPermit(t *testing.T) {
 }
 
 func TestInvalidPerNode(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		for _, bad := range []stet.PerNode{{}, {Name: "x"}, {Limit: 1}, {Name: "x", Limit: -1}} {
 			if err := stet.Do(ctx, "bad", func(context.Context) error { return nil }, bad); !errors.Is(err, stet.ErrInvalid) {

@@ -12,6 +12,7 @@ import (
 // A step's new result is what a replay of it would give, also where that is not what the
 // body has returned.
 func TestANewResultIsWhatAReplayGives(t *testing.T) {
+	t.Parallel()
 	type pair struct {
 		A string
 		b int

@@ -15,6 +15,7 @@ import (
 // TestARepairHasItsTime: a run that is taken up long after its longest time goes on, is not
 // cancelled and nothing of it is undone; it is cancelled when it takes that long again.
 func TestARepairHasItsTime(t *testing.T) {
+	t.Parallel()
 	word, word2 := stet.Message[string]("word"), stet.Message[string]("word2")
 	for _, c := range []struct {
 		name    string
@@ -72,7 +73,7 @@ func TestARepairHasItsTime(t *testing.T) {
 					second, err := word2.Receive(ctx)
 					return first + second, err
 				}, opts...)
-				e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
+				e := serve(t, stet.Config{Workflows: []stet.Definition{w}, LeaseTTL: 24 * time.Hour, Poll: time.Hour})
 				r := begin(t, e, w, "")
 				if _, err := e.Runs().Wait(t.Context(), r.ID()); err != nil {
 					t.Fatal(err)

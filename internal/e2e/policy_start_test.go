@@ -17,6 +17,7 @@ import (
 // TestPoliciesOfAStart: what a start says counts in place of the definition, also when the run
 // continues as new, is retried or forked. Nobody else has it.
 func TestPoliciesOfAStart(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	waits := stet.Define("waits", func(ctx stet.Context, from string) (string, error) {
 		if from == "again" {
@@ -207,6 +208,7 @@ func TestPoliciesOfAStart(t *testing.T) {
 // TestRetentionOfAStart: the retention that a start gives counts in place of the definition's,
 // for each way to end, also of a run that a verb ends while it rests.
 func TestRetentionOfAStart(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	waits := stet.Define("waits", func(ctx stet.Context, _ int) (string, error) {
 		text, err := word.Receive(ctx)

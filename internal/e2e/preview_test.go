@@ -16,6 +16,7 @@ import (
 // TestAPreviewChangesNothingAndIsRight: what a preview says is what the verb does then, and
 // the run's row, history, inbox and audit are the same before and after it.
 func TestAPreviewChangesNothingAndIsRight(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		word, done := stet.Message[string]("word"), func(context.Context) error { return nil }
 		w := stet.Define("w", func(ctx stet.Context, how string) (string, error) {
@@ -118,6 +119,7 @@ func TestAPreviewChangesNothingAndIsRight(t *testing.T) {
 // TestAPreviewNamesTheChildrenThatARewindCancels: those that live and would end with their parent, and
 // these are what the rewind cancels then.
 func TestAPreviewNamesTheChildrenThatARewindCancels(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		kid := stet.Define("kid", func(ctx stet.Context, waits bool) (int, error) {
 			if !waits {

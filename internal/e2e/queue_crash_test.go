@@ -70,6 +70,7 @@ func (a *auditor) audit(ctx context.Context) error {
 // permit has come back. Where no run is cancelled or terminated, which a body that does
 // not look at its context outlives, no process executes more bodies than that.
 func TestCrashesLoseNoPermitAndDoubleNone(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for seed := range crashSeeds(t, s.name, 4) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
@@ -116,7 +117,7 @@ func permitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		d := &dying{Store: a, left: int64(5 + rng.IntN(40)), before: rng.IntN(2) == 0}
 		p := newProcess(t, d, stet.Config{
 			PoisonLimit: stet.None, Workflows: []stet.Definition{workflow(l)}, Poll: 5 * time.Millisecond,
-			MaxParked: []int{stet.None, 10}[seed/2%2],
+			MaxParkedBytes: []int{stet.None, 0}[seed/2%2],
 		})
 		d.die = p.handle.die
 		if life == 0 {

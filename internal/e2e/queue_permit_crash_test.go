@@ -19,6 +19,7 @@ import (
 // permit has come back. Where nothing is cancelled or terminated no process executes
 // more bodies than that.
 func TestCrashesLoseNoPermitOfSteps(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for seed := range crashSeeds(t, s.name, 4) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
@@ -81,7 +82,7 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		d := &dying{Store: a, left: 1 << 40, before: rng.IntN(2) == 0}
 		p := newProcess(t, d, stet.Config{
 			PoisonLimit: stet.None, Workflows: []stet.Definition{limitedSteps(l, cancels)}, Poll: 5 * time.Millisecond,
-			MaxParked: []int{stet.None, 10}[seed%2],
+			MaxParkedBytes: []int{stet.None, 0}[seed%2],
 		})
 		d.die = p.handle.die
 		p.start()
@@ -132,6 +133,9 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 	a := &auditor{Store: open(), t: t, queue: "q", limit: limit}
 	final := serve(t, stet.Config{Store: a, Workflows: []stet.Definition{limitedSteps(l, cancels)},
 		Poll: 5 * time.Millisecond})
+	for _, id := range ids {
+		checkSpent(t, final, id) // some have not ended
+	}
 	ended := make(chan error)
 	for _, id := range ids { // all at once: a paused run may hold a permit that others wait for
 		go func() { ended <- resumePaused(ctx, final, id) }()
@@ -140,6 +144,9 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+	for _, id := range ids {
+		checkSpent(t, final, id)
 	}
 	info := untilQueue(t, final, "q", func(i *stet.QueueInfo) bool {
 		return i.Held == 0 && i.Waiting == 0 &&
@@ -153,6 +160,7 @@ func stepPermitsSurvive(t *testing.T, open func() store.Store, seed uint64) {
 // TestLimitedRunAtEveryCommit: the process dies at each commit of a run that stands on a
 // queue and whose steps use another one, fail, race and are undone.
 func TestLimitedRunAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	queues := map[string]stet.QueueSettings{"runs": {Concurrency: 1, ReleaseWhileSuspended: true},
 		"steps": {Concurrency: 1, Rate: 100, Per: time.Second}}
 	for _, s := range testStores {
@@ -184,11 +192,7 @@ func TestLimitedRunAtEveryCommit(t *testing.T) {
 				}
 				return fmt.Sprint(first, again), nil
 			})
-			faults := crashFaults(s.name)
-			if s.name != "memory" && !testing.Short() {
-				faults = stettest.Faults(stettest.DieBefore, stettest.DieUnheard) // each takes its time on a disk
-			}
-			got, err := stettest.CrashEverywhere(t, w, "", stettest.On(s.open), faults, stettest.Queues(queues),
+			got, err := stettest.CrashEverywhere(t, w, "", stettest.On(s.open), crashFaults(t, s.name), stettest.Queues(queues),
 				stettest.Starting(stet.OnQueue{Name: "runs", Key: "k"}),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, _ string) error {
 					for name := range queues {

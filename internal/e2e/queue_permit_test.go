@@ -37,6 +37,7 @@ func gatedUse(l *actLog, gate <-chan struct{}, opts ...stet.StepOption) *stet.Wo
 }
 
 func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			var l actLog
@@ -56,7 +57,7 @@ func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
 			}
 			for i, r := range runs { // which two are first is not promised
 				if !slices.Contains(l.order(), fmt.Sprint(i)) {
-					untilWaitsFor(t, r, "model")
+					untilWaitsFor(t, e, r.ID(), "model")
 				}
 			}
 			close(gate)
@@ -76,27 +77,21 @@ func TestStepsThatUseAQueueShareItsLimit(t *testing.T) {
 }
 
 // untilWaitsFor blocks until a run is suspended and says that it waits for a permit.
-func untilWaitsFor(t testing.TB, r *stet.Run[string], queue string) {
+func untilWaitsFor(t testing.TB, e *stet.Engine, id, queue string) {
 	t.Helper()
-	ctx := testContext(t)
-	for {
-		info, err := r.Info(ctx)
-		if err != nil || info.Status.Terminal() {
-			t.Fatalf("a run that should wait for a permit: %+v, %v", info, err)
+	untilRun(t, e, id, func(info *stet.RunInfo) bool {
+		if info.Status.Terminal() {
+			t.Fatalf("a run that should wait for a permit: %+v", info)
 		}
 		waits := func(w stet.WaitInfo) bool { return w.Queue == queue && w.Kind == "step" && w.Location == "body" }
-		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, waits) {
-			return
-		}
-		if err := takes(ctx, time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
+		return info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor, waits)
+	})
 }
 
 // TestEachAttemptHasAPermitOfItsOwn: attempts that fail give theirs back, and the next
 // one waits like any other.
 func TestEachAttemptHasAPermitOfItsOwn(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	var attempts atomic.Int32
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
@@ -126,7 +121,10 @@ func TestEachAttemptHasAPermitOfItsOwn(t *testing.T) {
 }
 
 // TestRateOfSteps: the permits of a rate come at its pace, retries included.
-func TestRateOfSteps(t *testing.T) { synctest.Test(t, rateOfSteps) }
+func TestRateOfSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, rateOfSteps)
+}
 
 func rateOfSteps(t *testing.T) {
 	const per = 100 * time.Millisecond
@@ -148,6 +146,7 @@ func rateOfSteps(t *testing.T) {
 }
 
 func TestPriorityAndKeysOfSteps(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
@@ -182,6 +181,7 @@ func TestPriorityAndKeysOfSteps(t *testing.T) {
 // TestStepWaitsForAQueueThatDoesNotExist: until it is created. The log says so once a
 // minute.
 func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l actLog
 		var log lockedBuffer
@@ -190,7 +190,7 @@ func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
 		w := gatedUse(&l, gate, stet.OnStepQueue("early"))
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		r := startOn(t, e, w, "in")
-		untilWaitsFor(t, r, "early")
+		untilWaitsFor(t, e, r.ID(), "early")
 		time.Sleep(5*time.Minute + time.Second)
 		if n := strings.Count(log.String(), "a queue does not exist, and runs or steps wait for it"); n != 6 {
 			t.Errorf("in 5 minutes it is said %d times:\n%s", n, &log)
@@ -208,6 +208,7 @@ func TestStepWaitsForAQueueThatDoesNotExist(t *testing.T) {
 // TestChildWaitsForAQueueThatDoesNotExist: it is queued there, its parent waits for it, the log says
 // so once a minute, and it begins when the queue is made.
 func TestChildWaitsForAQueueThatDoesNotExist(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
 		child := stet.Define("child", func(_ stet.Context, in string) (string, error) { return in, nil })
@@ -237,6 +238,7 @@ func TestChildWaitsForAQueueThatDoesNotExist(t *testing.T) {
 
 // TestInvalidPermits are errors of the step.
 func TestInvalidPermits(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		for _, bad := range []stet.Permit{{}, {Queue: strings.Repeat("x", 65)}, {Queue: "q", Key: strings.Repeat("x", 201)},
 			{Queue: "q", Priority: 1001}} {
@@ -253,11 +255,12 @@ func TestInvalidPermits(t *testing.T) {
 // TestStepThatWaitsIsCancelled: its run ends at once, and what it has asked for is
 // taken back; so is what a terminated one holds.
 func TestStepThatWaitsIsCancelled(t *testing.T) {
-	for _, parked := range []int{stet.None, 100} {
+	t.Parallel()
+	for _, parked := range []int{stet.None, 0} {
 		var l actLog
 		gate := make(chan struct{})
 		w := gatedUse(&l, gate, stet.OnStepQueue("q"))
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		ctx := testContext(t)
 		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
 		first := startOn(t, e, w, "first")
@@ -265,7 +268,7 @@ func TestStepThatWaitsIsCancelled(t *testing.T) {
 		cancelled, terminated, last := startOn(t, e, w, "cancelled"), startOn(t, e, w, "terminated"), startOn(t, e, w, "last")
 		untilQueue(t, e, "q", stands(1, 3))
 		for _, r := range []*stet.Run[string]{cancelled, terminated, last} {
-			untilWaitsFor(t, r, "q")
+			untilWaitsFor(t, e, r.ID(), "q")
 		}
 		if ok, err := cancelled.Cancel(ctx, stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -290,6 +293,7 @@ func TestStepThatWaitsIsCancelled(t *testing.T) {
 // TestOverallTimeCountsTheWaitForAPermit: the step fails then, and takes back what it
 // has asked for.
 func TestOverallTimeCountsTheWaitForAPermit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, overallTimeCountsTheWaitForAPermit)
 }
 
@@ -305,7 +309,7 @@ func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 				return nil
 			}, stet.OnStepQueue("q"), stet.Retry{Overall: overall})
 		})
-		e := serve(t, stet.Config{Workflows: []stet.Definition{held, w}, MaxParked: stet.None})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{held, w}, MaxParkedBytes: stet.None})
 		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
 		first := startOn(t, e, held, "first")
 		untilQueue(t, e, "q", stands(1, 0))
@@ -325,6 +329,7 @@ func overallTimeCountsTheWaitForAPermit(t *testing.T) {
 
 // TestVerbsOnARunWhoseStepWaits: a rewind withdraws the ask for a permit, an edit too, and a fork asks for its own.
 func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	w := gatedUse(&l, gate, stet.OnStepQueue("q"))
@@ -335,7 +340,7 @@ func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
 	untilQueue(t, e, "q", stands(1, 0))
 	rewound, edited := startOn(t, e, w, "rewound"), startOn(t, e, w, "edited")
 	for _, r := range []*stet.Run[string]{rewound, edited} {
-		untilWaitsFor(t, r, "q")
+		untilWaitsFor(t, e, r.ID(), "q")
 		if ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
@@ -376,11 +381,12 @@ func TestVerbsOnARunWhoseStepWaits(t *testing.T) {
 // TestRunAndStepOnOneQueue: a permit is a permit; and a run that holds none while it
 // is suspended gets the grant of its step all the same.
 func TestRunAndStepOnOneQueue(t *testing.T) {
-	for _, parked := range []int{stet.None, 100} {
+	t.Parallel()
+	for _, parked := range []int{stet.None, 0} {
 		var l actLog
 		gate := make(chan struct{})
 		w := gatedUse(&l, gate, stet.OnStepQueue("steps"))
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		createQueue(t, e, "runs", stet.QueueSettings{Concurrency: 2, ReleaseWhileSuspended: true})
 		createQueue(t, e, "steps", stet.QueueSettings{Concurrency: 1})
 		var runs []*stet.Run[string]
@@ -405,6 +411,7 @@ func TestRunAndStepOnOneQueue(t *testing.T) {
 // TestStepLimitIsExactAcrossNodes: three nodes share the shards; the limit counts the
 // bodies of all of them.
 func TestStepLimitIsExactAcrossNodes(t *testing.T) {
+	t.Parallel()
 	const limit, runs = 3, 30
 	first := memory.New(memory.Slots(16))
 	var all actLog

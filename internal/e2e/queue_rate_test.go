@@ -45,6 +45,7 @@ func (w *stopwatch) expect(t *testing.T, key string, want ...time.Duration) {
 
 // TestRatePerKey: each key has the rate for itself, for steps and for runs, on one queue.
 func TestRatePerKey(t *testing.T) {
+	t.Parallel()
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		w := newStopwatch()
 		step := stet.Define("step", func(ctx stet.Context, tenant string) (string, error) {
@@ -82,6 +83,7 @@ func TestRatePerKey(t *testing.T) {
 
 // TestSpentCorrectsTheCost: what an attempt has really taken counts, also of one that fails.
 func TestSpentCorrectsTheCost(t *testing.T) {
+	t.Parallel()
 	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		w := newStopwatch()
 		ask := stet.Define("ask", func(ctx stet.Context, _ string) (string, error) {
@@ -121,6 +123,7 @@ func TestSpentCorrectsTheCost(t *testing.T) {
 // TestAttemptThatWasLostCountsAsItsCost: its process ends between the grant and Spent. It is
 // executed again with the same permit, and then what it has spent counts.
 func TestAttemptThatWasLostCountsAsItsCost(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := memory.New()
 		begun, hangs := make(chan int, 4), make(chan struct{})
@@ -174,6 +177,7 @@ func TestAttemptThatWasLostCountsAsItsCost(t *testing.T) {
 
 // TestInvalidCosts are errors of the step, of Spent, and of Create.
 func TestInvalidCosts(t *testing.T) {
+	t.Parallel()
 	once := stet.Retry{Attempts: 1}
 	w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 		bad := stet.Do(ctx, "bad", func(context.Context) error { return nil }, stet.Permit{Queue: "q", Cost: -1})

@@ -28,6 +28,7 @@ func declaring(t *testing.T, s store.Store, build string, log *bytes.Buffer, w .
 // TestQueueIsCreatedBeforeRun: Create returns when the queue is durable, though no engine
 // executes. Starts can be put on it, by another process too.
 func TestQueueIsCreatedBeforeRun(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			var l actLog
@@ -43,6 +44,9 @@ func TestQueueIsCreatedBeforeRun(t *testing.T) {
 			if info, err := e.Queues().Info(testContext(t), "q"); err != nil || info.Settings.Concurrency != 2 {
 				t.Fatalf("it stands as %+v, %v", info, err)
 			}
+			if list, err := e.Queues().List(testContext(t)); err != nil || len(list) != 1 || list[0].Name != "q" {
+				t.Fatalf("the queues are %+v, %v", list, err)
+			}
 			other := declaring(t, open(), "v1", &log, w)
 			r := startOn(t, other, w, "in")
 			serve(t, stet.Config{Store: open(), Workflows: []stet.Definition{w}})
@@ -57,6 +61,7 @@ func TestQueueIsCreatedBeforeRun(t *testing.T) {
 // TestSettingsOfTwoBuilds: the last declaration counts. What a person sets counts in its
 // place, over restarts and deploys, until it is reset.
 func TestSettingsOfTwoBuilds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := testContext(t)
 		var log bytes.Buffer
@@ -115,6 +120,7 @@ func TestSettingsOfTwoBuilds(t *testing.T) {
 // TestLimitIsLoweredUnderLoad: permits that are held stay, and no other is granted until
 // there are fewer than the new limit.
 func TestLimitIsLoweredUnderLoad(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l actLog
 		gate := make(chan struct{})
@@ -147,6 +153,7 @@ func TestLimitIsLoweredUnderLoad(t *testing.T) {
 // TestExecutingStepWaitsForNothing: a run says that a step waits for its permit, and not
 // that it does when it has it.
 func TestExecutingStepWaitsForNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l actLog
 		gate := make(chan struct{})
@@ -155,7 +162,7 @@ func TestExecutingStepWaitsForNothing(t *testing.T) {
 		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
 		ok(t, e.Queues().Pause(testContext(t), "q", stet.Act{}))
 		r := startOn(t, e, w, "in")
-		untilWaitsFor(t, r, "q")
+		untilWaitsFor(t, e, r.ID(), "q")
 		ok(t, e.Queues().Resume(testContext(t), "q", stet.Act{}))
 		synctest.Wait()
 		if info, err := r.Info(testContext(t)); err != nil || info.Status != store.Running || len(info.WaitsFor) != 0 {

@@ -28,19 +28,9 @@ func createQueue(t testing.TB, e *stet.Engine, name string, s stet.QueueSettings
 // untilQueue blocks until the queue stands as wanted.
 func untilQueue(t testing.TB, e *stet.Engine, name string, wanted func(*stet.QueueInfo) bool) *stet.QueueInfo {
 	t.Helper()
-	ctx := testContext(t)
-	for {
-		info, err := e.Queues().Info(ctx, name)
-		if err != nil {
-			t.Fatalf("queue %s: %v; it was last %+v", name, err, info)
-		}
-		if wanted(info) {
-			return info
-		}
-		if err := takes(ctx, time.Millisecond); err != nil {
-			t.Fatalf("queue %s: %v; it was last %+v", name, err, info)
-		}
-	}
+	return until(t, "queue "+name, func(ctx context.Context) (*stet.QueueInfo, error) {
+		return e.Queues().Info(ctx, name)
+	}, wanted)
 }
 
 func stands(held, waiting int) func(*stet.QueueInfo) bool {
@@ -102,6 +92,7 @@ func startOn(t testing.TB, e *stet.Engine, w *stet.Workflow[string, string], inp
 }
 
 func TestConcurrencyOfAQueueCountsRunsUntilTheirEnd(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			var l actLog
@@ -137,6 +128,7 @@ func TestConcurrencyOfAQueueCountsRunsUntilTheirEnd(t *testing.T) {
 }
 
 func TestPriorityAndOrderOfAQueue(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	w := gatedStep(&l, gate)
@@ -162,6 +154,7 @@ func TestPriorityAndOrderOfAQueue(t *testing.T) {
 }
 
 func TestLimitPerKeyAndTurnsOfKeys(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	w := gatedStep(&l, gate)
@@ -191,6 +184,7 @@ func TestLimitPerKeyAndTurnsOfKeys(t *testing.T) {
 }
 
 func TestRateOfAQueue(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	close(gate)
@@ -223,6 +217,7 @@ func TestRateOfAQueue(t *testing.T) {
 }
 
 func TestWaitingRunIsCancelledAndTerminated(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	w := gatedStep(&l, gate)
@@ -256,6 +251,7 @@ func TestWaitingRunIsCancelledAndTerminated(t *testing.T) {
 }
 
 func TestPausedQueueGrantsNothing(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	close(gate)
@@ -309,7 +305,10 @@ func TestPausedQueueGrantsNothing(t *testing.T) {
 	}
 }
 
-func TestDelayedRunOnAQueue(t *testing.T) { synctest.Test(t, delayedRunOnAQueue) }
+func TestDelayedRunOnAQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, delayedRunOnAQueue)
+}
 
 func delayedRunOnAQueue(t *testing.T) {
 	var l actLog
@@ -329,6 +328,7 @@ func delayedRunOnAQueue(t *testing.T) {
 }
 
 func TestChildrenOnAQueue(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	child := gatedStep(&l, gate)
@@ -380,6 +380,7 @@ func TestChildrenOnAQueue(t *testing.T) {
 }
 
 func TestEndedRunThatGoesOnAsksAgain(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	gate := make(chan struct{})
 	fail := true
@@ -423,10 +424,11 @@ func TestEndedRunThatGoesOnAsksAgain(t *testing.T) {
 }
 
 func TestReleaseWhileSuspended(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) { return word.Receive(ctx) })
 	for _, release := range []bool{true, false} {
-		for _, parked := range []int{stet.None, 100} {
-			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+		for _, parked := range []int{stet.None, 0} {
+			e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 			ctx := testContext(t)
 			createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1, ReleaseWhileSuspended: release})
 			var runs []*stet.Run[string]
@@ -457,6 +459,7 @@ func TestReleaseWhileSuspended(t *testing.T) {
 // TestQueueIsExactAcrossNodes: three nodes share the shards; the limit counts the runs
 // of all of them, and each executes some.
 func TestQueueIsExactAcrossNodes(t *testing.T) {
+	t.Parallel()
 	const limit, runs = 4, 60
 	first := memory.New(memory.Slots(16))
 	logs := make([]actLog, 3)
@@ -510,11 +513,10 @@ func spreadRuns(t *testing.T, s store.Store, engines []*stet.Engine, w *stet.Wor
 // untilShared blocks until so many nodes hold leases.
 func untilShared(t testing.TB, s store.Store, nodes int) {
 	t.Helper()
-	ctx := testContext(t)
-	for {
+	until(t, "holders of leases", func(ctx context.Context) (map[string]bool, error) {
 		d, err := s.Describe(ctx)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		holders := map[string]bool{}
 		for _, l := range d.Leases {
@@ -522,11 +524,6 @@ func untilShared(t testing.TB, s store.Store, nodes int) {
 				holders[l.Node] = true
 			}
 		}
-		if len(holders) == nodes {
-			return
-		}
-		if err := takes(ctx, time.Millisecond); err != nil {
-			t.Fatalf("the leases are held by %v", holders)
-		}
-	}
+		return holders, nil
+	}, func(holders map[string]bool) bool { return len(holders) == nodes })
 }

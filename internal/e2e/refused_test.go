@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -33,14 +34,9 @@ const shownText = stet.Value[string]("shown")
 // first.
 func untilLetters(t *testing.T, e *stet.Engine, n int) []stet.DeadLetter {
 	t.Helper()
-	for ctx := testContext(t); ; {
-		if list := letters(t, e, store.DeadFilter{}); len(list) >= n {
-			return list
-		}
-		if err := takes(ctx, 1e6); err != nil {
-			t.Fatalf("there are no %d dead letters: %v", n, err)
-		}
-	}
+	return until(t, "dead letters", func(context.Context) ([]stet.DeadLetter, error) {
+		return letters(t, e, store.DeadFilter{}), nil
+	}, func(list []stet.DeadLetter) bool { return len(list) >= n })
 }
 
 func textIn(t *testing.T, l *stet.DeadLetter) (text string) {
@@ -55,6 +51,7 @@ func textIn(t *testing.T, l *stet.DeadLetter) (text string) {
 // become dead letters with the reason, each is logged, and the wait goes on, also after a
 // crash.
 func TestWhatDoesNotDecodeIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []stet.TopicMode{stet.Broadcast, stet.Consumed} {
 		t.Run(mode.String(), func(t *testing.T) { refuses(t, mode) })
 	}
@@ -156,6 +153,7 @@ func refuses(t *testing.T, mode stet.TopicMode) {
 // TestARefusedEventIsNotTakenAgain: a wait whose deadline wins after a broadcast event was
 // refused leaves that event behind.
 func TestARefusedEventIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, other store.Store) {
 		price, prices := stet.Topic[int]{Name: "price"}, stet.Topic[any]{Name: "price"}
 		w := stet.Define("twice", func(ctx stet.Context, _ int) (int, error) {

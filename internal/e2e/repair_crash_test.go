@@ -137,6 +137,7 @@ func (p *patient) check(ctx context.Context, e *stet.Engine, _ string) error {
 // TestVerbsCrashEverywhere: whatever commit the process dies at, each verb is carried
 // out once, and does what it says. Values are encrypted on the way.
 func TestVerbsCrashEverywhere(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for _, parked := range crashRooms(s.name) {
 			t.Run(fmt.Sprintf("%s/parked %d", s.name, parked), func(t *testing.T) {
@@ -145,10 +146,10 @@ func TestVerbsCrashEverywhere(t *testing.T) {
 				w := stet.Define("w", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })
 				got, err := stettest.CrashEverywhere(t, w, "", stettest.On(s.open),
 					stettest.WithConfig(stet.Config{
-						Workflows: []stet.Definition{p.workflow()}, MaxParked: parked,
+						Workflows: []stet.Definition{p.workflow()}, MaxParkedBytes: parked,
 						Payloads: stet.Payloads{Keys: []stet.PayloadKey{payloadKey("k")}, Compress: 10},
 					}),
-					crashFaults(s.name),
+					crashFaults(t, s.name),
 					stettest.Driving(p.treat), stettest.Checking(p.check))
 				if want := "failed; hello a b c bye; hello a b c bye; hello a b c bye; hello a b C bye"; err != nil || got != want {
 					t.Errorf("got %q, %v; want %q", got, err, want)
@@ -187,6 +188,7 @@ func (s *sweptAway) Sweep(ctx context.Context, req store.SweepRequest) (store.Sw
 // TestSweepsThroughCrashes kills the process at each sweep: in the end exactly the expired runs are deleted, one with
 // many entries too.
 func TestSweepsThroughCrashes(t *testing.T) {
+	t.Parallel()
 	const many = 600 // more than one sweep deletes
 	ended := stet.Define("ended", func(ctx stet.Context, n int) (int, error) {
 		got, err := stet.Map(ctx, "m", make([]int, n), func(ctx stet.Context, _ int) (int, error) {

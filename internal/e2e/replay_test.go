@@ -172,6 +172,7 @@ func wantBreak(t *testing.T, err error, location, recorded, asked, reason string
 // TestReplayOfAnExportedRun replays a file against changed code. Nothing is
 // executed or written, and a break names the place and both sides.
 func TestReplayOfAnExportedRun(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)
@@ -199,6 +200,7 @@ func TestReplayOfAnExportedRun(t *testing.T) {
 
 // TestReplayOfAnEndedRun compares the end as well.
 func TestReplayOfAnEndedRun(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name        string
 		was, is     func(*shopCode)
@@ -248,6 +250,7 @@ func TestReplayOfAnEndedRun(t *testing.T) {
 }
 
 func TestExportAndReplayOfNothing(t *testing.T) {
+	t.Parallel()
 	code := shop()
 	e := checker(t, testStores[0].open(t)(), code.define())
 	ctx := testContext(t)
@@ -260,6 +263,7 @@ func TestExportAndReplayOfNothing(t *testing.T) {
 }
 
 func TestReplayWithoutTheCode(t *testing.T) {
+	t.Parallel()
 	open := testStores[0].open(t)
 	w := shop().define()
 	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
@@ -272,6 +276,7 @@ func TestReplayWithoutTheCode(t *testing.T) {
 // TestReplayOfARunThatWouldBeUndone: code that fails where the run waits would undo
 // it, and so would code that has no compensation any more for what it owes.
 func TestReplayOfARunThatWouldBeUndone(t *testing.T) {
+	t.Parallel()
 	code := func(fails bool, opts ...stet.StepOption) *stet.Workflow[string, string] {
 		return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {
 			if _, err := say(ctx, "reserve", "seat", opts...); err != nil {
@@ -307,6 +312,7 @@ func TestReplayOfARunThatWouldBeUndone(t *testing.T) {
 // TestReplayOfSealedValues: the file has them in the clear, a check in a process
 // that lacks the key says so.
 func TestReplayOfSealedValues(t *testing.T) {
+	t.Parallel()
 	open := testStores[0].open(t)
 	w := shop().define()
 	payloads := stet.Payloads{Compress: 100, Keys: []stet.PayloadKey{{ID: "key-1", Secret: bytes.Repeat([]byte{7}, 32)}}}
@@ -340,6 +346,7 @@ func TestReplayOfSealedValues(t *testing.T) {
 
 // TestReplayThatReachesNothing breaks when its patience is over.
 func TestReplayThatReachesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		open := testStores[0].open(t)
 		w := shop().define()
@@ -364,6 +371,7 @@ func TestReplayThatReachesNothing(t *testing.T) {
 
 // TestReplayThatDoesNotEnd is given up when the context ends.
 func TestReplayThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	open := testStores[0].open(t)
 	w := shop().define()
 	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine
@@ -380,6 +388,7 @@ func TestReplayThatDoesNotEnd(t *testing.T) {
 
 // TestCheck replays the live runs of a store that another process works on.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)
@@ -437,6 +446,7 @@ func TestCheck(t *testing.T) {
 
 // TestCheckSelects takes a filter and a sample of each workflow.
 func TestCheckSelects(t *testing.T) {
+	t.Parallel()
 	open := testStores[0].open(t)
 	w := shop().define()
 	other := stet.Define("other", func(ctx stet.Context, _ string) (string, error) { return word.Receive(ctx) })
@@ -496,6 +506,7 @@ func TestCheckSelects(t *testing.T) {
 
 // TestCheckOfAnInputThatDoesNotFit finds runs that have recorded nothing.
 func TestCheckOfAnInputThatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	open := testStores[0].open(t)
 	w := shop().define()
 	e := startProcess(t, open(), stet.Config{Workflows: []stet.Definition{w}}).Engine

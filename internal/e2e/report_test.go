@@ -68,6 +68,7 @@ func (l lines) of(id string) []string {
 // fails, stalls or is paused, is one line with what is known of it, whatever the cause. The
 // hooks hear of the same.
 func TestEachTroubleIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	broken := func(context.Context) error { return errors.New("no answer") }
 	twice := stet.Retry{Attempts: 2, First: time.Millisecond}
 	causes := map[string]struct {
@@ -188,6 +189,7 @@ func TestEachTroubleIsLoggedOnce(t *testing.T) {
 // TestMismatchIsLoggedOnce: a run that meets other code is one line per stall, with the
 // location; what is replayed is not reported again.
 func TestMismatchIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	s := memory.New()
 	code := func(step string) *stet.Workflow[int, int] {
 		return stet.Define("changes", func(ctx stet.Context, _ int) (int, error) {
@@ -256,15 +258,5 @@ func TestMismatchIsLoggedOnce(t *testing.T) {
 // untilMarked blocks until the run has the mark.
 func untilMarked(t *testing.T, e *stet.Engine, id string, mark store.Marks) {
 	t.Helper()
-	ctx := testContext(t)
-	for {
-		info, err := e.Runs().Info(ctx, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Marks&mark != 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	untilRun(t, e, id, func(info *stet.RunInfo) bool { return info.Marks&mark != 0 })
 }

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 // TestReservedNames: the engine's own names are refused at the edge.
 func TestReservedNames(t *testing.T) {
+	t.Parallel()
 	greet := stet.Message[string]("greet")
 	w := stet.Define("w", func(ctx stet.Context, watch string) (string, error) {
 		if watch != "" {
@@ -53,5 +55,31 @@ func TestReservedNames(t *testing.T) {
 	tallies, err := e.Runs().Count(ctx, store.Filter{})
 	if err != nil || len(tallies) != 1 || tallies[0].Workflow != "w" {
 		t.Errorf("expected records not to be counted, got %v (%v)", tallies, err)
+	}
+}
+
+// TestReservedCodes: a code of stet's own, and one that is given twice, are refused with what to do.
+func TestReservedCodes(t *testing.T) {
+	t.Parallel()
+	one, other := errors.New("one"), errors.New("other")
+	for name, row := range map[string]struct {
+		codes []stet.ErrorCode
+		says  []string
+	}{
+		"stet's own": {[]stet.ErrorCode{stet.Sentinel("budget", one)},
+			[]string{`code "budget" is one of stet's own`, "budget, cancelled, ", "timeout"}},
+		"twice": {[]stet.ErrorCode{stet.Sentinel("x", one), stet.Sentinel("x", other)},
+			[]string{`code "x" is in Config.Errors twice`}},
+	} {
+		_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Errors: row.codes})
+		if !errors.Is(err, stet.ErrInvalid) {
+			t.Errorf("%s: got %v", name, err)
+			continue
+		}
+		for _, text := range row.says {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v does not say %q", name, err, text)
+			}
+		}
 	}
 }

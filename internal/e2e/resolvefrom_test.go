@@ -34,6 +34,7 @@ var account = stet.Define("account", func(ctx stet.Context, n int) (int, error) 
 // TestUpdateFromCodeIsExactlyOnce crashes a run at every commit: each update that its code sends is
 // answered once, and a step that calls with its key gets that answer.
 func TestUpdateFromCodeIsExactlyOnce(t *testing.T) {
+	t.Parallel()
 	clerk := stet.Define("clerk", func(ctx stet.Context, _ int) (string, error) {
 		child, err := account.Go(ctx, 3)
 		if err != nil {
@@ -76,6 +77,7 @@ func TestUpdateFromCodeIsExactlyOnce(t *testing.T) {
 // TestResolutionFromCodeIsExactlyOnce crashes a run at every commit: it assigns promises of another run,
 // and one of its own.
 func TestResolutionFromCodeIsExactlyOnce(t *testing.T) {
+	t.Parallel()
 	type tokens struct{ A, B string }
 	assigns := stet.Define("assigns", func(ctx stet.Context, to tokens) (string, error) {
 		if err := stet.ResolveFrom(ctx, to.A, "first"); err != nil {
@@ -120,6 +122,7 @@ func TestResolutionFromCodeIsExactlyOnce(t *testing.T) {
 // TestResolutionFromCodeThatCannotBe: what the token says is known to the code, in each replay too; that
 // another assignment came before is not, and is logged.
 func TestResolutionFromCodeThatCannotBe(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		holds := stet.Define("holds", func(ctx stet.Context, _ int) (string, error) {
 			p, err := stet.NewPromise[string](ctx, "p")

@@ -14,6 +14,7 @@ import (
 // TestResultWithoutWaiting says whether the run has ended, and Wait looks once though its
 // context has ended.
 func TestResultWithoutWaiting(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	w := stet.Define("echo", func(ctx stet.Context, _ int) (string, error) {
 		text, err := word.Receive(ctx)
@@ -66,6 +67,7 @@ func TestResultWithoutWaiting(t *testing.T) {
 
 // TestRunIDIsThatOfIDFrom, also where the text is too long for an ID.
 func TestRunIDIsThatOfIDFrom(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("named", func(_ stet.Context, name string) (string, error) { return name, nil },
 		stet.IDFrom(func(name string) string { return name }))
 	other := stet.Define("other", func(_ stet.Context, _ string) (string, error) { return "", nil },
@@ -102,6 +104,7 @@ func TestRunIDIsThatOfIDFrom(t *testing.T) {
 
 // TestEntriesDecode whatever has a value; the others say that they have none.
 func TestEntriesDecode(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	child := stet.Define("child", func(_ stet.Context, n int) (int, error) { return n + 1, nil })
 	w := stet.Define("all", func(ctx stet.Context, _ int) (int, error) {

@@ -36,6 +36,7 @@ func served(t *testing.T, cfg stet.Config, fn func(e *stet.Engine)) {
 // TestRetention: each workflow and status has its own time after the end; an expired run is not found any more, and its
 // ID is free.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	ends := func(ctx stet.Context, how string) (string, error) {
 		if how == "failed" {
@@ -65,9 +66,10 @@ func TestRetention(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				served(t, stet.Config{Store: memory.New(), Workflows: all, Retention: c.config}, func(e *stet.Engine) {
-					ctx := context.Background()
-					var runs []string
+				ctx, begun := context.Background(), time.Now()
+				cfg := stet.Config{Store: memory.New(), Workflows: all, Retention: c.config}
+				var runs []string
+				served(t, cfg, func(e *stet.Engine) {
 					for _, w := range []*stet.Workflow[string, string]{standard, forever, brief} {
 						for _, how := range []string{"succeeded", "failed", "cancelled"} {
 							id := w.Name() + " " + how
@@ -90,16 +92,17 @@ func TestRetention(t *testing.T) {
 							}
 						}
 					}
-					live, err := waiting.Start(ctx, e, "", stet.ID("waiting"))
-					if err != nil {
+					if _, err := waiting.Start(ctx, e, "", stet.ID("waiting")); err != nil {
 						t.Fatal(err)
 					}
-					passed := time.Duration(0)
-					for _, at := range []time.Duration{50 * time.Second, 3 * time.Minute, 59 * time.Minute, 63 * time.Minute,
-						day - time.Minute,
-						day + 3*time.Minute, 30*day - time.Minute, 30*day + 3*time.Minute, 400 * day} {
-						time.Sleep(at - passed)
-						passed = at
+				})
+				for _, at := range []time.Duration{50 * time.Second, 3 * time.Minute, 59 * time.Minute, 63 * time.Minute,
+					day - time.Minute,
+					day + 3*time.Minute, 30*day - time.Minute, 30*day + 3*time.Minute, 400 * day} {
+					// A process sweeps each minute: it runs for some passes before each look, not for 400 days.
+					time.Sleep(time.Until(begun.Add(at - 10*time.Minute)))
+					served(t, cfg, func(e *stet.Engine) {
+						time.Sleep(time.Until(begun.Add(at)))
 						for _, id := range runs {
 							keep, ends := c.want[id]
 							_, err := e.Runs().Info(ctx, id)
@@ -107,16 +110,18 @@ func TestRetention(t *testing.T) {
 								t.Errorf("%s after %s: %v", id, at, err)
 							}
 						}
-					}
+					})
+				}
+				served(t, cfg, func(e *stet.Engine) {
 					if again, err := standard.Start(ctx, e, "other input", stet.ID("standard succeeded")); err != nil {
 						t.Errorf("a start with the ID of a run that is gone: %v", err)
 					} else if got, err := again.Wait(ctx); err != nil || got != "other input" {
 						t.Errorf("it gives %q, %v", got, err)
 					}
-					if err := word.Send(ctx, e, live.ID(), "end"); err != nil {
+					if err := word.Send(ctx, e, "waiting", "end"); err != nil {
 						t.Errorf("the live run: %v", err)
 					}
-					if got, err := live.Wait(ctx); err != nil || got != "end" {
+					if got, err := waiting.Handle(e, "waiting").Wait(ctx); err != nil || got != "end" {
 						t.Errorf("the live run: %q, %v", got, err)
 					}
 				})
@@ -128,6 +133,7 @@ func TestRetention(t *testing.T) {
 // TestRetentionChanges count for runs that have ended before; what a process does
 // not know it leaves alone.
 func TestRetentionChanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		quick := func(ctx stet.Context, _ int) (int, error) { return 1, nil }
@@ -144,7 +150,10 @@ func TestRetentionChanges(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(100 * 24 * time.Hour)
+		})
+		time.Sleep(100 * 24 * time.Hour)
+		served(t, stet.Config{Store: s, Workflows: []stet.Definition{first, second}}, func(*stet.Engine) {
+			time.Sleep(time.Hour)
 		})
 		// without any code, as the command line
 		served(t, stet.Config{Store: s}, func(e *stet.Engine) { time.Sleep(time.Hour) })
@@ -165,6 +174,7 @@ func TestRetentionChanges(t *testing.T) {
 
 // TestSweepingDoesNotBlockRuns: while thousands of entries are deleted, runs go on.
 func TestSweepingDoesNotBlockRuns(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sweeping{Store: memory.New()}
 		many := stet.Define("many", func(ctx stet.Context, n int) (int, error) {
@@ -237,6 +247,7 @@ func (s *sweeping) Sweep(ctx context.Context, req store.SweepRequest) (store.Swe
 }
 
 func TestBadRetention(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil }, stet.Retention{Failed: -5})
 	_, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{w},
 		Retention: stet.KeepFor(-time.Hour)})

@@ -17,6 +17,7 @@ import (
 // TestRetryIfIsAskedAboutTimeoutsAndPanics: it knows them, and may make them final. What
 // the body returns after its time counts only if it is marked.
 func TestRetryIfIsAskedAboutTimeoutsAndPanics(t *testing.T) {
+	t.Parallel()
 	timedOut := func(c context.Context) error { <-c.Done(); return c.Err() }
 	hangs := func(c context.Context) error { <-c.Done(); time.Sleep(time.Hour); return nil }
 	for name, c := range map[string]struct {
@@ -80,6 +81,7 @@ func TestRetryIfIsAskedAboutTimeoutsAndPanics(t *testing.T) {
 
 // TestRetryIfThatPanics: the attempt's own failure stays the cause, and is retried.
 func TestRetryIfThatPanics(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 			return 0, stet.Do(ctx, "s", func(c context.Context) error { <-c.Done(); return nil },
@@ -97,6 +99,7 @@ func TestRetryIfThatPanics(t *testing.T) {
 // TestRetryAfterBoundsTheDelayFromBelow: over Retry.Max, not under the usual delay, within
 // Overall.
 func TestRetryAfterBoundsTheDelayFromBelow(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		asked    time.Duration
 		retry    stet.Retry
@@ -141,6 +144,7 @@ func TestRetryAfterBoundsTheDelayFromBelow(t *testing.T) {
 // TestRetryAfterCrashesEverywhere: whatever commit the process dies at, no attempt begins before the
 // error of the former one allows it.
 func TestRetryAfterCrashesEverywhere(t *testing.T) {
+	t.Parallel()
 	const asked = time.Minute // longer than a takeover
 	w := stet.Define("busy", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "ask", func(ctx context.Context) (int, error) {
@@ -173,6 +177,7 @@ func TestRetryAfterCrashesEverywhere(t *testing.T) {
 // TestRollbackOfAStep keeps its mark through the record, a replay, branches and wrapping, and
 // does nothing if the function goes another way.
 func TestRollbackOfAStep(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		end    func(ctx stet.Context, err error) error
 		undone int32
@@ -213,7 +218,7 @@ func TestRollbackOfAStep(t *testing.T) {
 					return w.Call(ctx, 0)
 				}, stet.UndoOnRollback)
 				e := serve(t, stet.Config{
-					MaxParked: stet.None, Workflows: []stet.Definition{w, parent},
+					MaxParkedBytes: stet.None, Workflows: []stet.Definition{w, parent},
 					Errors: []stet.ErrorCode{stet.Sentinel("sold_out", errSoldOut)},
 				})
 				if _, err := run(t, e, parent, 0); !errors.Is(err, errSoldOut) || attempts.Load() != 1 ||

@@ -14,6 +14,7 @@ import (
 // build; once it has recorded something, the run is of that build, until an operator lets
 // any build take it up.
 func TestAStallLeavesTheBuild(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 4)
 		defer f.done()
@@ -59,6 +60,7 @@ func TestAStallLeavesTheBuild(t *testing.T) {
 // TestAnEarlierBuildTakesUp: a run that a later build has worked on waits for that build, by
 // whatever verb it goes on, unless the act lets any build take it up.
 func TestAnEarlierBuildTakesUp(t *testing.T) {
+	t.Parallel()
 	for name, ask := range map[string]func(stet.Runs, *testing.T, stet.Act) (bool, error){
 		"resume": func(r stet.Runs, t *testing.T, act stet.Act) (bool, error) { return r.Resume(t.Context(), "r", act) },
 		"rewind": func(r stet.Runs, t *testing.T, act stet.Act) (bool, error) {

@@ -16,8 +16,9 @@ import (
 // must not wait until a claim has found no more runs, which does not happen while there are
 // more of them than memory takes.
 func TestDeadlinesWhereMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	t.Run("loaded", func(t *testing.T) { testDeadlinesWhereMemoryIsFull(t, stet.None) })
-	t.Run("parked", func(t *testing.T) { testDeadlinesWhereMemoryIsFull(t, 3) })
+	t.Run("parked", func(t *testing.T) { testDeadlinesWhereMemoryIsFull(t, 60_000) })
 }
 
 func testDeadlinesWhereMemoryIsFull(t *testing.T, parked int) {
@@ -27,7 +28,7 @@ func testDeadlinesWhereMemoryIsFull(t *testing.T, parked int) {
 			return errors.Is(err, stet.ErrTimeout), nil
 		})
 		p := startProcess(t, memory.New(), stet.Config{
-			Workflows: []stet.Definition{w}, MaxRuns: 1, MaxParked: parked,
+			Workflows: []stet.Definition{w}, MaxRuns: 1, MaxParkedBytes: parked,
 		})
 		var runs []*stet.Run[bool]
 		for i := range 5 {
@@ -52,6 +53,7 @@ func testDeadlinesWhereMemoryIsFull(t *testing.T, parked int) {
 // TestADeadlineOfABusyRunWhereMemoryIsFull: a run that is in memory for the sake of a step gets
 // its deadline in time while others wait for room, and nothing spins until then.
 func TestADeadlineOfABusyRunWhereMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stet.Define("busy", func(ctx stet.Context, _ int) (took time.Duration, err error) {
 			begun := stet.Now(ctx)

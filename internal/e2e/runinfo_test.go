@@ -13,6 +13,7 @@ import (
 // TestListedRuns: a listing says of each run what Info says of it, and leaves out what
 // depends on values where it is made without them.
 func TestListedRuns(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	w := stet.Define("w", func(ctx stet.Context, in string) (string, error) {
 		if in == "bad" {

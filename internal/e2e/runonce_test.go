@@ -38,6 +38,7 @@ func callsAt(t *testing.T, end time.Time, newEngine func() *stet.Engine, again b
 // Schedules, queues with rates, children, messages between runs, and timeouts go on by calls of
 // RunOnce alone, each when the one before has asked for it.
 func TestRunOnceDoesWhatRunDoes(t *testing.T) {
+	t.Parallel()
 	tick := stet.Define("tick", func(stet.Context, string) (int, error) { return 1, nil })
 	limited := stet.Define("limited", func(ctx stet.Context, i int) (int, error) {
 		return stet.Step(ctx, "work", func(context.Context) (int, error) { return i, nil })
@@ -110,6 +111,7 @@ func TestRunOnceDoesWhatRunDoes(t *testing.T) {
 
 // Another process that owns a file is named, and the call returns at once.
 func TestRunOnceBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir() + "/stet.db"
 	open := func() store.Store {
 		s, err := sqlite.Open(t.Context(), path)

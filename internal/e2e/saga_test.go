@@ -59,6 +59,7 @@ func bookTrip(ctx stet.Context, seats string) (string, error) {
 // TestSagaCrashesEverywhere: whatever commit the process dies at, the same is undone, once
 // and in the same order, by the sagas and by the run.
 func TestSagaCrashesEverywhere(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		seats, want string
 		undone      []string
@@ -114,6 +115,7 @@ func undoneBy(ctx context.Context, e *stet.Engine, id string) (undone, owed []st
 // TestSagaUndoesWhatItIsToldTo: by its option, by Rollback, or by nothing; the error is the
 // code's own in any case, and what is left is the run's.
 func TestSagaUndoesWhatItIsToldTo(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		err      error
@@ -188,6 +190,7 @@ func TestSagaUndoesWhatItIsToldTo(t *testing.T) {
 // TestSagaAndOperators: what a saga has undone cannot be cut away alone. A rewind goes to
 // before the saga, whose steps are executed again, or behind it.
 func TestSagaAndOperators(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var mu sync.Mutex
 		var log []string
@@ -255,6 +258,7 @@ func TestSagaAndOperators(t *testing.T) {
 
 // TestContinueAsNewInASaga is misuse: the new incarnation would owe nothing.
 func TestContinueAsNewInASaga(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, n int) (int, error) {
 		//stetvet:ignore continue the misuse is what is tested
 		return stet.Saga(ctx, "book", func(stet.Context) (int, error) { return 0, stet.ContinueAsNew(n + 1) })

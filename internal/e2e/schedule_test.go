@@ -12,7 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	_ "time/tzdata" // this machine may have none
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"
@@ -58,6 +57,7 @@ func ok(t *testing.T, err error) {
 
 // C11: cron and interval; a run for each instant, named for it.
 func TestScheduleStartsARunForEachInstant(t *testing.T) {
+	t.Parallel()
 	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled}}, func(t *testing.T, env *stettest.Env) {
 		e := env.Engine // it is 2000-01-01T00:00Z in a bubble
 		ok(t, scheduled.Schedule(t.Context(), e, "nightly", time.Minute, stet.Schedule{
@@ -114,6 +114,7 @@ func TestScheduleStartsARunForEachInstant(t *testing.T) {
 
 // C11: overlap policy skip, buffer one, allow, cancel previous.
 func TestScheduleOverlap(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		overlap stet.Overlap
 		want    string // hours of the starts, and how the runs have ended
@@ -156,6 +157,7 @@ func TestScheduleOverlap(t *testing.T) {
 
 // C11: pause, trigger now, backfill; managed at run time.
 func TestScheduleVerbs(t *testing.T) {
+	t.Parallel()
 	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled}}, func(t *testing.T, env *stettest.Env) {
 		e, ctx := env.Engine, t.Context()
 		ok(t, scheduled.Schedule(ctx, e, "s", 90*time.Minute, stet.Schedule{Every: time.Hour, Paused: true},
@@ -213,6 +215,7 @@ func TestScheduleVerbs(t *testing.T) {
 }
 
 func TestScheduleThatIsThere(t *testing.T) {
+	t.Parallel()
 	stettest.Run(t, stet.Config{Workflows: []stet.Definition{scheduled}}, func(t *testing.T, env *stettest.Env) {
 		e, ctx := env.Engine, t.Context()
 		s := stet.Schedule{Every: time.Hour}
@@ -235,6 +238,7 @@ func TestScheduleThatIsThere(t *testing.T) {
 // which each ends now and then or loses its way to the store, with commits that
 // arrive late.
 func TestScheduleAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{1, 16} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { acrossProcesses(t, slots) })
@@ -314,6 +318,7 @@ func acrossProcesses(t *testing.T, slots int) {
 }
 
 func TestScheduleBadInput(t *testing.T) {
+	t.Parallel()
 	e := serve(t, stet.Config{Workflows: []stet.Definition{scheduled}})
 	ctx := t.Context()
 	hourly := stet.Schedule{Every: time.Hour}
@@ -358,6 +363,7 @@ func TestScheduleBadInput(t *testing.T) {
 
 // TestScheduleBeforeItsOwner: a request is durable, and carried out when an owner is there.
 func TestScheduleBeforeItsOwner(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		cfg := stet.Config{Store: s, Workflows: []stet.Definition{scheduled}, Build: "b",
@@ -385,6 +391,7 @@ func TestScheduleBeforeItsOwner(t *testing.T) {
 
 // TestScheduleOfSealedValues: the policy for payloads covers what a schedule keeps.
 func TestScheduleOfSealedValues(t *testing.T) {
+	t.Parallel()
 	echo := stet.Define("echo", func(_ stet.Context, text string) (int, error) { return len(text), nil })
 	text := strings.Repeat("secret word ", 2000)
 	synctest.Test(t, func(t *testing.T) {
@@ -418,6 +425,7 @@ func TestScheduleOfSealedValues(t *testing.T) {
 
 // C10, C11: the runs of a schedule stand on its queue.
 func TestScheduleOnAQueue(t *testing.T) {
+	t.Parallel()
 	annotated := stet.Define("annotated", func(ctx stet.Context, takes time.Duration) (string, error) {
 		return "", stet.Sleep(ctx, "work", takes)
 	}, stet.OnQueue{Name: "q", Priority: 1})

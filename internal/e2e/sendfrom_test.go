@@ -18,6 +18,7 @@ import (
 // TestSendFromIsExactlyOnce crashes a run at every commit: what its code sends to another
 // run arrives once, in its order.
 func TestSendFromIsExactlyOnce(t *testing.T) {
+	t.Parallel()
 	word := stet.Message[string]("word")
 	listens := stet.Define("listens", func(ctx stet.Context, n int) (string, error) {
 		var all []string
@@ -55,6 +56,7 @@ func TestSendFromIsExactlyOnce(t *testing.T) {
 
 // TestSendFromToNobody drops the message, says so in the log, and lets the run go on.
 func TestSendFromToNobody(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("speaks", func(ctx stet.Context, to string) (string, error) {
 		return "sent", word.SendFrom(ctx, to, "hello")
 	})
@@ -79,6 +81,7 @@ func TestSendFromToNobody(t *testing.T) {
 
 // TestSendFromIsShown with its receiver, and a rewind does not send again what stands.
 func TestSendFromIsShown(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("speaks", func(ctx stet.Context, to string) (string, error) {
 		if err := word.SendFrom(ctx, to, "hello"); err != nil {
 			return "", err
@@ -112,6 +115,7 @@ func TestSendFromIsShown(t *testing.T) {
 
 // TestEngineOfAStep is the engine that executes it, and nil elsewhere.
 func TestEngineOfAStep(t *testing.T) {
+	t.Parallel()
 	var engine *stet.Engine
 	w := stet.Define("asks", func(ctx stet.Context, _ int) (bool, error) {
 		_, err := stet.Step(ctx, "undone", func(ctx context.Context) (bool, error) {

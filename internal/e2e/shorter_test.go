@@ -12,6 +12,7 @@ import (
 // TestNoWaitIsShortened: a wait of a time that no store can keep, of nanoseconds, is not over before
 // it. Seed 425 of the simulation has shown it.
 func TestNoWaitIsShortened(t *testing.T) {
+	t.Parallel()
 	type waited struct{ Sleep, Until, Select, At time.Duration } // after each: how long it was too short
 	w := stet.Define("shorter", func(ctx stet.Context, d time.Duration) (out waited, err error) {
 		short := func(name string, wait func(due time.Time) error) (by time.Duration) {

@@ -65,6 +65,7 @@ func (m *mumbling) Register(ctx context.Context, n store.Node) (store.Time, erro
 // TestNothingIsRepeatedAfterANodeHasSignedOff: a store forgets the last batch of a boot that has stopped, and would
 // carry it out again. So a node takes itself off the list when it repeats nothing any more.
 func TestNothingIsRepeatedAfterANodeHasSignedOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Slots(4))
 		s := &mumbling{Store: db}

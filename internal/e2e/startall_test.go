@@ -15,6 +15,7 @@ import (
 // TestStartAllIsOneCommit: whatever is written meanwhile, a reader sees all of its runs or
 // none; both through an engine that executes and through one that does not.
 func TestStartAllIsOneCommit(t *testing.T) {
+	t.Parallel()
 	const many = 6_000
 	for _, executes := range []bool{true, false} {
 		for _, s := range testStores {
@@ -71,6 +72,7 @@ func TestStartAllIsOneCommit(t *testing.T) {
 
 // TestTooManyStarts: nothing is started by a call that would not be one commit.
 func TestTooManyStarts(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("many", func(stet.Context, string) (int, error) { return 0, nil })
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	if _, err := w.StartAll(t.Context(), e, make([]string, stet.MaxStarts+1), nil); !errors.Is(err, stet.ErrInvalid) {

@@ -16,6 +16,7 @@ import (
 // TestWhatASweptChildGaveStands: a parent that awaits a child again has what is recorded of
 // its end, if the child was deleted meanwhile; results of any size, and failures.
 func TestWhatASweptChildGaveStands(t *testing.T) {
+	t.Parallel()
 	for name, size := range map[string]int{"small": 3, "large": 100_000, "failed": 0} {
 		for _, how := range []string{"rewind", "rewind twice", "fork", "rewind, the child is kept"} {
 			t.Run(name+" "+how, func(t *testing.T) {

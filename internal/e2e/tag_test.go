@@ -15,6 +15,7 @@ import (
 // TestTagsOfARun: given at start, changed by the run, found by listing, and as
 // they were after every kind of end.
 func TestTagsOfARun(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, fail bool) (int, error) {
 		if err := stet.SetTags(ctx, stet.Tags{"stage": "begun", "tenant": "ibm"}); err != nil {
 			return 0, err
@@ -78,6 +79,7 @@ func TestTagsOfARun(t *testing.T) {
 
 // TestTagsAndHeadersThatCannotBe start nothing.
 func TestTagsAndHeadersThatCannotBe(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(stet.Context, int) (int, error) { return 0, nil })
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
@@ -114,6 +116,7 @@ func TestTagsAndHeadersThatCannotBe(t *testing.T) {
 // TestHeadersAccompanyARun: into its code, also in a replay, its steps and its
 // children, and with what its steps send.
 func TestHeadersAccompanyARun(t *testing.T) {
+	t.Parallel()
 	child := stet.Define("child", func(ctx stet.Context, _ int) (string, error) {
 		return stet.Step(ctx, "look", func(c context.Context) (string, error) {
 			info, _ := stet.StepOf(c)
@@ -151,7 +154,7 @@ func TestHeadersAccompanyARun(t *testing.T) {
 		got, err := child.Call(ctx, 0)
 		return got + "/" + stet.Header(ctx, "trace") + stet.Header(ctx, "none"), err
 	})
-	e = serve(t, stet.Config{Workflows: []stet.Definition{w, child, receiver}, MaxParked: stet.None})
+	e = serve(t, stet.Config{Workflows: []stet.Definition{w, child, receiver}, MaxParkedBytes: stet.None})
 	ctx := testContext(t)
 	to, err := receiver.Start(ctx, e, 0)
 	if err != nil {

@@ -58,6 +58,7 @@ func (w *worker) work(b *begins, until int) {
 
 // T2: a queue's rate counts steps and tasks together.
 func TestRateHoldsForStepsAndTasksTogether(t *testing.T) {
+	t.Parallel()
 	const rate, each, per = 4, 8, 10 * time.Minute
 	b := &begins{}
 	flow := mixed(b)
@@ -85,6 +86,7 @@ func TestRateHoldsForStepsAndTasksTogether(t *testing.T) {
 
 // T2: keys take turns, be it a step or a task that waits.
 func TestKeysTakeTurnsForStepsAndTasksTogether(t *testing.T) {
+	t.Parallel()
 	b := &begins{}
 	flow := mixed(b)
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
@@ -128,6 +130,7 @@ func TestKeysTakeTurnsForStepsAndTasksTogether(t *testing.T) {
 // T7: the detail of a heartbeat is kept at most once a second, and the last one that was is there for the next
 // worker.
 func TestDetailsAreKeptOnceASecond(t *testing.T) {
+	t.Parallel()
 	flow := doubles()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/stettest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
@@ -120,10 +121,11 @@ func failure(t *testing.T, r *stet.Run[int]) string {
 }
 
 func TestTaskIsAStepThatAWorkerExecutes(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			flow := doubles()
-			e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{flow}, MaxParked: stet.None})
+			e := serve(t, stet.Config{Store: s.open(t)(), Workflows: []stet.Definition{flow}, MaxParkedBytes: stet.None})
 			w := &worker{t, e, "w1"}
 			r := begin(t, e, flow, 21, stet.ID("r"), stet.Headers{"tenant": "acme"})
 			task := w.one()
@@ -155,6 +157,7 @@ func TestTaskIsAStepThatAWorkerExecutes(t *testing.T) {
 }
 
 func TestFailedTaskIsRetriedByTheStepsPolicy(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Retry{Attempts: 3, First: time.Second, Jitter: stet.None})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -188,6 +191,7 @@ func TestFailedTaskIsRetriedByTheStepsPolicy(t *testing.T) {
 }
 
 func TestPermanentFailureOfATask(t *testing.T) {
+	t.Parallel()
 	flow := doubles()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -203,6 +207,7 @@ func TestPermanentFailureOfATask(t *testing.T) {
 }
 
 func TestResultThatDoesNotFitIsAFailedAttempt(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Retry{Attempts: 1})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -216,6 +221,7 @@ func TestResultThatDoesNotFitIsAFailedAttempt(t *testing.T) {
 // T8: an expired lease offers the same attempt again, before others; while nobody has it a late
 // completion counts, and afterwards it does not.
 func TestExpiredLease(t *testing.T) {
+	t.Parallel()
 	flow := doubles()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1, stet.ID("first"))
@@ -250,6 +256,7 @@ func TestExpiredLease(t *testing.T) {
 }
 
 func TestFifthExpiryIsAFailure(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Retry{Attempts: 1})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -272,6 +279,7 @@ func TestFifthExpiryIsAFailure(t *testing.T) {
 
 // T7: a heartbeat renews the lease and the attempt's timeout; its detail is there afterwards.
 func TestHeartbeatRenewsLeaseAndTimeout(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Retry{Timeout: 20 * time.Second, First: stet.None})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -303,6 +311,7 @@ func TestHeartbeatRenewsLeaseAndTimeout(t *testing.T) {
 }
 
 func TestReleasedTaskIsOfferedAgain(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Retry{Attempts: 1})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -327,6 +336,7 @@ func TestReleasedTaskIsOfferedAgain(t *testing.T) {
 // T2, T5: a lease is a permit, with the limits, keys and priorities of the queue, for steps and
 // tasks together.
 func TestLeaseIsAPermit(t *testing.T) {
+	t.Parallel()
 	var l actLog
 	var gate chan struct{} // of the bubble
 	flow := stet.Define("mixed", func(ctx stet.Context, n int) (int, error) {
@@ -370,6 +380,7 @@ func TestLeaseIsAPermit(t *testing.T) {
 
 // A worker that waits gets its turn between steps, by the queue's order.
 func TestWaitingWorkerHasItsTurn(t *testing.T) {
+	t.Parallel()
 	var gate chan struct{}
 	flow := stet.Define("mixed", func(ctx stet.Context, n int) (int, error) {
 		use := stet.Permit{Queue: "q"}
@@ -404,6 +415,7 @@ func TestWaitingWorkerHasItsTurn(t *testing.T) {
 // T10, T5: a cancel does not wait for the worker, which is told by its heartbeat, and by a lease
 // that waits.
 func TestCancelledTask(t *testing.T) {
+	t.Parallel()
 	flow := doubles()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		for _, waits := range []bool{false, true} {
@@ -445,6 +457,7 @@ func TestCancelledTask(t *testing.T) {
 
 // T10: of a task with an Undo the outcome is awaited, and undone.
 func TestCancelledTaskWithUndo(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		act    func(w *worker, e *stet.Engine, task *stet.LeasedTask) error
@@ -453,10 +466,6 @@ func TestCancelledTaskWithUndo(t *testing.T) {
 		{"completes", func(w *worker, _ *stet.Engine, task *stet.LeasedTask) error { return w.complete(task) }, 1},
 		{"fails", func(w *worker, e *stet.Engine, task *stet.LeasedTask) error {
 			_, err := e.Tasks().Fail(w.Context(), task.Lease, stet.TaskFailure{Message: "cancelled"})
-			return err
-		}, 0},
-		{"is released", func(w *worker, e *stet.Engine, task *stet.LeasedTask) error {
-			_, err := e.Tasks().Release(w.Context(), task.Lease)
 			return err
 		}, 0},
 		{"expires, and another one completes", func(w *worker, e *stet.Engine, task *stet.LeasedTask) error {
@@ -503,8 +512,88 @@ func TestCancelledTaskWithUndo(t *testing.T) {
 	}
 }
 
+// A worker that is lost, late or stopped may have executed the task: the run is not told so. When
+// the run is cancelled, the task is executed to its end, and undone.
+func TestCancelUndoesATaskThatAWorkerMayHaveExecuted(t *testing.T) {
+	t.Parallel()
+	release := func(w *worker, task stet.LeasedTask) {
+		_, err := w.e.Tasks().Release(w.Context(), task.Lease)
+		w.must(err)
+	}
+	for _, c := range []struct {
+		name string
+		act  func(w *worker, cancel func())
+	}{
+		{"lost, and given back by another worker", func(w *worker, cancel func()) {
+			w.one()
+			time.Sleep(31 * time.Second)
+			b := w.one()
+			cancel()
+			release(w, b)
+		}},
+		{"given back after the cancel", func(w *worker, cancel func()) {
+			task := w.one()
+			cancel()
+			release(w, task)
+		}},
+		{"given back before the cancel", func(w *worker, cancel func()) {
+			release(w, w.one())
+			cancel()
+		}},
+		{"late, and waits for its next attempt", func(w *worker, cancel func()) {
+			w.one()
+			time.Sleep(21 * time.Second)
+			cancel()
+		}},
+		{"late after the cancel", func(w *worker, cancel func()) {
+			w.one()
+			cancel()
+			time.Sleep(21 * time.Second)
+		}},
+		{"late, and offered again", func(w *worker, cancel func()) {
+			w.one()
+			time.Sleep(31 * time.Second)
+			cancel()
+		}},
+		{"lost too often", func(w *worker, cancel func()) {
+			for range permit.MaxLost {
+				w.request(stet.LeaseRequest{Max: 1, Wait: time.Minute, For: 10 * time.Second})
+				time.Sleep(10 * time.Second)
+			}
+			cancel()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			undone := 0
+			flow := doubles(stet.Undo(func(_ context.Context, n int) error { undone += n; return nil }),
+				stet.Retry{First: 5 * time.Second, Max: 5 * time.Second, Timeout: 20 * time.Second})
+			inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
+				r := begin(t, e, flow, 1)
+				c.act(w, func() {
+					if _, err := r.Cancel(t.Context(), stet.Act{}); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				})
+				synctest.Wait()
+				if info, err := r.Info(t.Context()); err != nil || info.Status.Terminal() {
+					t.Fatalf("the run has not waited for the task's end: %+v, %v", info, err)
+				}
+				task := w.one()
+				w.must(w.complete(&task))
+				waitStatus(t, e, r.ID(), store.Cancelled)
+				if undone != 2 {
+					t.Errorf("undone is %d, want 2", undone)
+				}
+				untilQueue(t, e, stet.DefaultTaskQueue, stands(0, 0))
+			})
+		})
+	}
+}
+
 // The verbs of operators take an offered or leased task with them.
 func TestVerbsAndTasks(t *testing.T) {
+	t.Parallel()
 	flow := doubles()
 	for _, leased := range []bool{false, true} {
 		t.Run(fmt.Sprint("leased ", leased), func(t *testing.T) {
@@ -593,6 +682,7 @@ func TestVerbsAndTasks(t *testing.T) {
 }
 
 func TestOverallBoundsATask(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Retry{Overall: time.Minute})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -606,6 +696,7 @@ func TestOverallBoundsATask(t *testing.T) {
 
 // A lost answer of a lease: the same request gets the same leases.
 func TestRepeatedLease(t *testing.T) {
+	t.Parallel()
 	flow := doubles()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		begin(t, e, flow, 1)
@@ -624,6 +715,7 @@ func TestRepeatedLease(t *testing.T) {
 
 // A worker whose request ends takes nothing with it.
 func TestAbandonedLease(t *testing.T) {
+	t.Parallel()
 	flow := doubles(stet.Permit{Queue: "q"})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		createQueue(t, e, "q", stet.QueueSettings{Concurrency: 1})
@@ -667,6 +759,7 @@ func (c *writes) Apply(ctx context.Context, commands []store.Command) ([]store.A
 
 // The mark: a poll of an idle worker costs at most two commits.
 func TestIdlePollCostsNoCommit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		flow := doubles()
 		counted := &writes{Store: memory.New()}
@@ -766,20 +859,13 @@ func works(ctx context.Context, e *stet.Engine, runID string) error {
 	return nil
 }
 
-// taskFaults are the faults of crashes with tasks: each takes its time on a disk.
-func taskFaults(store string) stettest.CrashOption {
-	if store != "memory" && !testing.Short() {
-		return stettest.Faults(stettest.DieBefore, stettest.DieUnheard)
-	}
-	return crashFaults(store)
-}
-
 // TestTasksAtEveryCommit: the process dies at each commit.
 func TestTasksAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := stettest.CrashEverywhere(t, tasksOfAllKinds(), 10, stettest.On(s.open), taskFaults(s.name),
+			got, err := stettest.CrashEverywhere(t, tasksOfAllKinds(), 10, stettest.On(s.open), crashFaults(t, s.name),
 				stettest.Queues(map[string]stet.QueueSettings{"q": {Concurrency: 2}}), stettest.Driving(works),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, runID string) error {
 					if err := checkItems(ctx, e, runID); err != nil {

@@ -51,6 +51,7 @@ func (w *worker) refund() stet.LeasedTask {
 // TestAWorkerUndoes: it gets what the step has returned, at the step's place, under a key of its own. Meanwhile the run
 // is being undone, and no cancel reaches the task.
 func TestAWorkerUndoes(t *testing.T) {
+	t.Parallel()
 	flow := refunded()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 7)
@@ -96,6 +97,7 @@ func owes(t *testing.T, e *stet.Engine, id string) string {
 // TestAnUndoByAWorkerFails: its retries are those of a step. When they are used up the run stalls, and a resume offers
 // it with all its attempts.
 func TestAnUndoByAWorkerFails(t *testing.T) {
+	t.Parallel()
 	flow := refunded(stet.Retry{Attempts: 2, First: time.Second})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -126,6 +128,7 @@ func TestAnUndoByAWorkerFails(t *testing.T) {
 
 // TestTheTimeOfAnUndoByAWorker: nobody executes it, so its time is over, and the run waits for a person.
 func TestTheTimeOfAnUndoByAWorker(t *testing.T) {
+	t.Parallel()
 	flow := refunded(stet.Retry{Overall: 10 * time.Second})
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -145,6 +148,7 @@ func (w *worker) must2(_ bool, err error) {
 
 // TestVerbsAndAnUndoByAWorker: the verbs of operators take an offered or leased compensation with them.
 func TestVerbsAndAnUndoByAWorker(t *testing.T) {
+	t.Parallel()
 	flow := refunded()
 	for _, c := range []struct {
 		verb string
@@ -196,6 +200,7 @@ func TestVerbsAndAnUndoByAWorker(t *testing.T) {
 
 // TestARewindTakesAnUndoBack: the run fails again, and its compensation is another one.
 func TestARewindTakesAnUndoBack(t *testing.T) {
+	t.Parallel()
 	flow := refunded()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -220,6 +225,7 @@ func TestARewindTakesAnUndoBack(t *testing.T) {
 
 // TestAPausedUndoByAWorker: what is leased is completed; nothing more is offered before the run is resumed.
 func TestAPausedUndoByAWorker(t *testing.T) {
+	t.Parallel()
 	flow := refunded()
 	inTime(t, flow, func(t *testing.T, e *stet.Engine, w *worker) {
 		r := begin(t, e, flow, 1)
@@ -239,6 +245,7 @@ func TestAPausedUndoByAWorker(t *testing.T) {
 
 // TestAnUndoWithAPermit: a compensation of Go code waits for a permit of its queue, and gives it back.
 func TestAnUndoWithAPermit(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var most, now int
 	flow := stet.Define("permitted", func(ctx stet.Context, n int) (int, error) {
@@ -278,6 +285,7 @@ func TestAnUndoWithAPermit(t *testing.T) {
 
 // TestWrongUndoByAWorker: what cannot be undone so is said where it is written.
 func TestWrongUndoByAWorker(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, says string }{
 		{"type", "Undo takes a int, the step returns a string"}, {"name", "expected 1 to 64 bytes"}, {"queue", "queue"},
 	} {
@@ -326,6 +334,7 @@ func (b brittle) MarshalJSON() ([]byte, error) { return json.Marshal(b.N) }
 
 // TestAnUndoThatNoWorkerCanGet stalls the run, and is not taken for done. It waits for no queue: there may be none.
 func TestAnUndoThatNoWorkerCanGet(t *testing.T) {
+	t.Parallel()
 	flow := stet.Define("brittle", func(ctx stet.Context, n int) (int, error) {
 		_, err := stet.Step(ctx, "charge", func(context.Context) (brittle, error) { return brittle{n}, nil },
 			stet.Task[brittle, string]("refund").Undo())
@@ -359,6 +368,7 @@ func TestAnUndoThatNoWorkerCanGet(t *testing.T) {
 // TestUndosOfWorkersAtEveryCommit (invariants 2 and 22): the process dies at each commit. A step, a child and the step
 // of a saga are undone by workers, one after the other.
 func TestUndosOfWorkersAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	child := stet.Define("child-refunded", func(_ stet.Context, n int) (int, error) { return 2 * n, nil })
 	flow := stet.Define("all-undone", func(ctx stet.Context, n int) (string, error) {
 		_, err := stet.Saga(ctx, "part", func(ctx stet.Context) (int, error) {
@@ -388,7 +398,7 @@ func TestUndosOfWorkersAtEveryCommit(t *testing.T) {
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := stettest.CrashEverywhere(t, flow, 10, stettest.On(s.open), taskFaults(s.name),
+			_, err := stettest.CrashEverywhere(t, flow, 10, stettest.On(s.open), crashFaults(t, s.name),
 				stettest.WithConfig(stet.Config{Workflows: []stet.Definition{child}}),
 				stettest.Queues(map[string]stet.QueueSettings{"q": {Concurrency: 1}}), stettest.Driving(refunds),
 				stettest.Checking(func(ctx context.Context, e *stet.Engine, runID string) error {

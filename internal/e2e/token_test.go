@@ -34,6 +34,7 @@ func forged(t *testing.T, token string, incarnation int) string {
 // token names, one that was guessed is ErrNotFound. A true one of an earlier incarnation
 // is ErrTerminal, after several continuations too.
 func TestForgedTokensLearnNothing(t *testing.T) {
+	t.Parallel()
 	tokens := make(chan string, 1)
 	w := stet.Define("asks", func(ctx stet.Context, n int) (int, error) {
 		p, err := stet.NewPromise[int](ctx, "decision")
@@ -86,6 +87,7 @@ func TestForgedTokensLearnNothing(t *testing.T) {
 // TestPromisesOfARun lists them with their tokens, and says which are assigned, also while
 // the run has not taken that up.
 func TestPromisesOfARun(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("asks", func(ctx stet.Context, _ int) (int, error) {
 		var all [3]*stet.Promise[int]
 		for i := range all {

@@ -165,6 +165,7 @@ type roaming struct{ Seed, Round int }
 // flight, and exactly one of these; a consumed one is taken once, and a broadcast one
 // once by each run, in order.
 func TestConservationOfEvents(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for seed := range crashSeeds(t, s.name, 6) {
 			t.Run(fmt.Sprint(s.name, "/", seed), func(t *testing.T) {
@@ -179,7 +180,7 @@ func conserveEvents(t *testing.T, open func() store.Store, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	rewinds := seed%3 == 2
 	cfg := stet.Config{PoisonLimit: stet.None, Workflows: []stet.Definition{roams}, Poll: 5 * time.Millisecond,
-		MaxParked: []int{stet.None, 10}[seed%2]}
+		MaxParkedBytes: []int{stet.None, 0}[seed%2]}
 	outside := open()
 	sender := client(t, outside, roams)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

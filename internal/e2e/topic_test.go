@@ -1,10 +1,12 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -39,19 +41,9 @@ func takesOne(name string, topic stet.Topic[string]) *stet.Workflow[int, string]
 // must all wait, or read SinceWait, publish later.
 func untilBegun(t testing.TB, e *stet.Engine) {
 	t.Helper()
-	ctx := testContext(t)
-	for {
-		queued, err := e.Runs().Count(ctx, store.Filter{Statuses: []store.Status{store.Queued}})
-		if err != nil {
-			t.Fatalf("runs that have not begun: %v", err)
-		}
-		if len(queued) == 0 {
-			return
-		}
-		if err := takes(ctx, time.Millisecond); err != nil {
-			t.Fatalf("runs have not begun: %v; they are %+v", err, queued)
-		}
-	}
+	until(t, "queued runs", func(ctx context.Context) ([]store.Tally, error) {
+		return e.Runs().Count(ctx, store.Filter{Statuses: []store.Status{store.Queued}})
+	}, func(queued []store.Tally) bool { return len(queued) == 0 })
 }
 
 // publish publishes what all runs see that are there.
@@ -73,18 +65,13 @@ func publishNow(t testing.TB, e *stet.Engine, topic stet.Topic[string], values .
 // untilTopic blocks until the topic stands as wanted.
 func untilTopic(t testing.TB, e *stet.Engine, name string, wanted func(*stet.TopicInfo) bool) *stet.TopicInfo {
 	t.Helper()
-	ctx := testContext(t)
-	for {
+	return until(t, "topic "+name, func(ctx context.Context) (*stet.TopicInfo, error) {
 		info, err := e.Topics().Info(ctx, name)
-		switch {
-		case errors.Is(err, stet.ErrNotFound):
-		case err != nil:
-			t.Fatalf("topic %s: %v; it was last %+v", name, err, info)
-		case wanted(info):
-			return info
+		if errors.Is(err, stet.ErrNotFound) {
+			return nil, nil
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return info, err
+	}, func(info *stet.TopicInfo) bool { return info != nil && wanted(info) })
 }
 
 func waits(n int64) func(*stet.TopicInfo) bool {
@@ -92,9 +79,10 @@ func waits(n int64) func(*stet.TopicInfo) bool {
 }
 
 func TestBroadcastEventGoesToEveryRunOnce(t *testing.T) {
-	for _, parked := range []int{stet.None, 100} {
+	t.Parallel()
+	for _, parked := range []int{stet.None, 0} {
 		w := takesTwo("w", news)
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		runs := make([]*stet.Run[string], 5)
 		for i := range runs {
 			runs[i] = begin(t, e, w, 0)
@@ -121,8 +109,9 @@ func TestBroadcastEventGoesToEveryRunOnce(t *testing.T) {
 }
 
 func TestConsumedEventGoesToOneRun(t *testing.T) {
+	t.Parallel()
 	w := takesOne("w", jobs)
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 	first := begin(t, e, w, 0)
 	untilTopic(t, e, "jobs", waits(1))
 	second := begin(t, e, w, 0)
@@ -141,6 +130,7 @@ func TestConsumedEventGoesToOneRun(t *testing.T) {
 }
 
 func TestVisibilityOfEvents(t *testing.T) {
+	t.Parallel()
 	first := stet.Topic[string]{Name: "first"}
 	receives := func(name string, v stet.Visibility) *stet.Workflow[int, string] {
 		topic := stet.Topic[string]{Name: "news", Visible: v}
@@ -172,6 +162,7 @@ func TestVisibilityOfEvents(t *testing.T) {
 }
 
 func TestExpiredEventsAreNotReceived(t *testing.T) {
+	t.Parallel()
 	short := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Expiry: time.Millisecond, Visible: stet.Retained}
 	w := takesOne("w", short)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -186,6 +177,7 @@ func TestExpiredEventsAreNotReceived(t *testing.T) {
 }
 
 func TestRetentionDropsEvents(t *testing.T) {
+	t.Parallel()
 	kept := stet.Topic[string]{Name: "news", Retention: time.Millisecond}
 	e := serve(t, stet.Config{Workflows: []stet.Definition{takesOne("w", kept)}})
 	publish(t, e, kept, "a")
@@ -193,6 +185,7 @@ func TestRetentionDropsEvents(t *testing.T) {
 }
 
 func TestPublishBeyondTheCapIsRefusedAndCounted(t *testing.T) {
+	t.Parallel()
 	small := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, Cap: 2}
 	w := takesOne("w", small)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -210,6 +203,7 @@ func TestPublishBeyondTheCapIsRefusedAndCounted(t *testing.T) {
 
 // TestPublishBeyondTheCapInBytes is refused: what nobody has received is held in memory.
 func TestPublishBeyondTheCapInBytes(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		small := stet.Topic[string]{Name: "jobs", Mode: stet.Consumed, CapBytes: 1 << 20, Visible: stet.Retained}
 		w := takesOne("w", small)
@@ -253,6 +247,7 @@ func reads(name string, topic stet.Topic[string], n int) *stet.Workflow[int, str
 }
 
 func TestBroadcastThatAllHaveHadFillsNoTopic(t *testing.T) {
+	t.Parallel()
 	small := stet.Topic[string]{Name: "news", Cap: 3}
 	w := reads("w", small, 8)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
@@ -270,6 +265,7 @@ func TestBroadcastThatAllHaveHadFillsNoTopic(t *testing.T) {
 }
 
 func TestSlowRunHoldsTheCapUntilItEnds(t *testing.T) {
+	t.Parallel()
 	small := stet.Topic[string]{Name: "news", Cap: 2}
 	fast := reads("fast", small, 5)
 	slow := stet.Define("slow", func(ctx stet.Context, _ int) (string, error) {
@@ -316,15 +312,19 @@ func TestSlowRunHoldsTheCapUntilItEnds(t *testing.T) {
 }
 
 func TestPublicationsOfOneKeyAreOneEvent(t *testing.T) {
+	t.Parallel()
 	w := takesTwo("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	r := begin(t, e, w, 0)
 	untilBegun(t, e)
-	for _, v := range []string{"a", "again"} {
-		id, err := jobs.Publish(testContext(t), e, v, stet.SendKey("key-1"))
+	for range 2 {
+		id, err := jobs.Publish(testContext(t), e, "a", stet.SendKey("key-1"))
 		if err != nil || id != "key-1" {
 			t.Fatal(id, err)
 		}
+	}
+	if _, err := jobs.Publish(testContext(t), e, "other", stet.SendKey("key-1")); !errors.Is(err, stet.ErrKeyUsed) {
+		t.Errorf("another event with the key: expected ErrKeyUsed, found %v", err)
 	}
 	publish(t, e, jobs, "b")
 	if got := outcome(t, r); got != "a b" {
@@ -333,6 +333,7 @@ func TestPublicationsOfOneKeyAreOneEvent(t *testing.T) {
 }
 
 func TestEventAgainstADeadline(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		_, err := jobs.Receive(ctx, stet.Within(time.Millisecond))
 		if !errors.Is(err, stet.ErrTimeout) {
@@ -340,7 +341,7 @@ func TestEventAgainstADeadline(t *testing.T) {
 		}
 		return jobs.Receive(ctx, stet.Named("again"))
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 	r := begin(t, e, w, 0)
 	untilWaits(t, e, r.ID(), "again")
 	publish(t, e, jobs, "a")
@@ -352,6 +353,7 @@ func TestEventAgainstADeadline(t *testing.T) {
 // TestEventThatLostGoesBack: of a combined wait exactly one wins, and a consumed
 // event that lost goes back to the topic's head.
 func TestEventThatLostGoesBack(t *testing.T) {
+	t.Parallel()
 	races := stet.Define("races", func(ctx stet.Context, _ int) (string, error) {
 		var word, job string
 		if _, err := stet.Select(ctx, stop.Case(&word), jobs.Case(&job)); err != nil {
@@ -390,6 +392,7 @@ func TestEventThatLostGoesBack(t *testing.T) {
 
 // TestWaitsOfEndedRunsAreWithdrawn, however the run ends, in memory or not.
 func TestWaitsOfEndedRunsAreWithdrawn(t *testing.T) {
+	t.Parallel()
 	w := takesOne("w", jobs)
 	branches := stet.Define("branches", func(ctx stet.Context, _ int) (string, error) {
 		stet.Go(ctx, "waits", func(ctx stet.Context) (string, error) { return jobs.Receive(ctx) })
@@ -402,40 +405,44 @@ func TestWaitsOfEndedRunsAreWithdrawn(t *testing.T) {
 		}
 		panic("gives up")
 	}, stet.FailOnBug)
-	for _, parked := range []int{stet.None, 100} {
+	for _, parked := range []int{stet.None, 0} {
 		for _, how := range []string{"cancel", "terminate", "pause and terminate", "return", "fail"} {
 			t.Run(fmt.Sprint(how, " parked ", parked), func(t *testing.T) {
-				e := serve(t, stet.Config{Workflows: []stet.Definition{w, branches, fails}, MaxParked: parked})
-				ctx := testContext(t)
-				var r *stet.Run[string]
-				switch how {
-				case "return":
-					r = begin(t, e, branches, 0)
-				case "fail":
-					r = begin(t, e, fails, 0)
-				default:
-					r = begin(t, e, w, 0)
-					untilTopic(t, e, "jobs", waits(1))
-				}
-				switch how {
-				case "cancel":
-					ok, err := e.Runs().Cancel(ctx, r.ID(), stet.Act{})
-					done(t, ok, err)
-				case "pause and terminate":
-					ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
-					done(t, ok, err)
-					fallthrough
-				case "terminate":
-					ok, err := e.Runs().Terminate(ctx, r.ID(), stet.Act{})
-					done(t, ok, err)
-				}
-				outcome(t, r)
-				untilTopic(t, e, "jobs", waits(0))
-				publish(t, e, jobs, "a")
-				untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Accepted == 1 })
-				if info := untilTopic(t, e, "jobs", waits(0)); info.Pending != 1 || info.InFlight != 0 {
-					t.Errorf("an event that nobody waits for: %+v", info)
-				}
+				t.Parallel()
+				// In virtual time the branch waits before the short sleep is over.
+				synctest.Test(t, func(t *testing.T) {
+					e := serve(t, stet.Config{Workflows: []stet.Definition{w, branches, fails}, MaxParkedBytes: parked})
+					ctx := testContext(t)
+					var r *stet.Run[string]
+					switch how {
+					case "return":
+						r = begin(t, e, branches, 0)
+					case "fail":
+						r = begin(t, e, fails, 0)
+					default:
+						r = begin(t, e, w, 0)
+						untilTopic(t, e, "jobs", waits(1))
+					}
+					switch how {
+					case "cancel":
+						ok, err := e.Runs().Cancel(ctx, r.ID(), stet.Act{})
+						done(t, ok, err)
+					case "pause and terminate":
+						ok, err := e.Runs().Pause(ctx, r.ID(), stet.Act{})
+						done(t, ok, err)
+						fallthrough
+					case "terminate":
+						ok, err := e.Runs().Terminate(ctx, r.ID(), stet.Act{})
+						done(t, ok, err)
+					}
+					outcome(t, r)
+					untilTopic(t, e, "jobs", waits(0))
+					publish(t, e, jobs, "a")
+					untilTopic(t, e, "jobs", func(i *stet.TopicInfo) bool { return i.Accepted == 1 })
+					if info := untilTopic(t, e, "jobs", waits(0)); info.Pending != 1 || info.InFlight != 0 {
+						t.Errorf("an event that nobody waits for: %+v", info)
+					}
+				})
 			})
 		}
 	}
@@ -444,6 +451,7 @@ func TestWaitsOfEndedRunsAreWithdrawn(t *testing.T) {
 // TestPositionSurvivesContinueAsNew: a run sees each broadcast event once, across
 // its incarnations, and "since the run began" is its first.
 func TestPositionSurvivesContinueAsNew(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, seen string) (string, error) {
 		v, err := news.Receive(ctx)
 		if err != nil {
@@ -454,8 +462,8 @@ func TestPositionSurvivesContinueAsNew(t *testing.T) {
 		}
 		return seen, nil
 	})
-	for _, parked := range []int{stet.None, 100} {
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+	for _, parked := range []int{stet.None, 0} {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		r := begin(t, e, w, "")
 		publish(t, e, news, "a", "b", "c", "d", "e")
 		if got := outcome(t, r); got != "abcd" {
@@ -465,6 +473,7 @@ func TestPositionSurvivesContinueAsNew(t *testing.T) {
 }
 
 func TestEventsInALoop(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, n int) (string, error) {
 		return stet.Loop(ctx, "loop", "", func(ctx stet.Context, seen string) (next stet.Next[string, string], err error) {
 			v, err := news.Receive(ctx)
@@ -474,7 +483,7 @@ func TestEventsInALoop(t *testing.T) {
 			return next.Continue(seen), err
 		}, stet.LoopOptions{Every: 3, Keep: 2})
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 	r := begin(t, e, w, 26)
 	for c := 'a'; c <= 'z'; c++ {
 		publish(t, e, news, string(c))
@@ -486,6 +495,7 @@ func TestEventsInALoop(t *testing.T) {
 
 // TestRewindReturnsEvents: events that were consumed by reverted operations return to their old place.
 func TestRewindReturnsEvents(t *testing.T) {
+	t.Parallel()
 	for _, topic := range []stet.Topic[string]{jobs, news} {
 		t.Run(topic.Mode.String(), func(t *testing.T) {
 			w := takesTwo("w", topic)
@@ -518,6 +528,7 @@ func TestRewindReturnsEvents(t *testing.T) {
 // sees the broadcast events behind those of its history, and waits for consumed ones
 // like a run of its own.
 func TestForkHasItsOwnPlaceAtTopics(t *testing.T) {
+	t.Parallel()
 	for _, topic := range []stet.Topic[string]{jobs, news} {
 		t.Run(topic.Mode.String(), func(t *testing.T) {
 			w := takesTwo("w", topic)
@@ -555,6 +566,7 @@ func TestForkHasItsOwnPlaceAtTopics(t *testing.T) {
 }
 
 func TestPublishInAWorkflow(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		first, err := stet.Publish(ctx, news, "a", stet.Headers{"from": "w"})
 		if err != nil {
@@ -572,8 +584,8 @@ func TestPublishInAWorkflow(t *testing.T) {
 		}
 		return fmt.Sprint(got.Value, got.ID == first, got.Headers["from"], got.Headers["tenant"], got.Sent.IsZero()), nil
 	})
-	for _, parked := range []int{stet.None, 100} {
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: parked})
+	for _, parked := range []int{stet.None, 0} {
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: parked})
 		r := begin(t, e, w, 0, stet.Headers{"tenant": "x"})
 		if got := outcome(t, r); got != "atruewxfalse" {
 			t.Errorf("got %q", got)
@@ -583,6 +595,7 @@ func TestPublishInAWorkflow(t *testing.T) {
 }
 
 func TestPausedRunKeepsItsEvent(t *testing.T) {
+	t.Parallel()
 	w := takesOne("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
@@ -600,6 +613,7 @@ func TestPausedRunKeepsItsEvent(t *testing.T) {
 }
 
 func TestLargeAndSealedEvents(t *testing.T) {
+	t.Parallel()
 	large := strings.Repeat("x", 3*store.LargeValue)
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		a, err := jobs.Receive(ctx)
@@ -614,7 +628,7 @@ func TestLargeAndSealedEvents(t *testing.T) {
 	})
 	key := stet.PayloadKey{ID: "k1", Secret: make([]byte, 32)}
 	for _, policy := range []stet.Payloads{{}, {Compress: 100, Keys: []stet.PayloadKey{key}}} {
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None, Payloads: policy})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None, Payloads: policy})
 		r := begin(t, e, w, 0)
 		publish(t, e, jobs, large, "b")
 		if got := outcome(t, r); got != "trueb" {
@@ -624,6 +638,7 @@ func TestLargeAndSealedEvents(t *testing.T) {
 }
 
 func TestShowsWhichTopicARunWaitsFor(t *testing.T) {
+	t.Parallel()
 	w := takesOne("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	r := begin(t, e, w, 0)
@@ -635,6 +650,7 @@ func TestShowsWhichTopicARunWaitsFor(t *testing.T) {
 }
 
 func TestBadTopics(t *testing.T) {
+	t.Parallel()
 	w := takesOne("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000})
 	ctx := testContext(t)
@@ -686,6 +702,7 @@ func TestBadTopics(t *testing.T) {
 
 // TestTopicsAreListed, and hidden from the list of runs.
 func TestTopicsAreListed(t *testing.T) {
+	t.Parallel()
 	w := takesOne("w", jobs)
 	e := serve(t, stet.Config{Workflows: []stet.Definition{w}})
 	ctx := testContext(t)
@@ -715,6 +732,7 @@ func TestTopicsAreListed(t *testing.T) {
 
 // TestPublishFromAnotherProcess: a process that executes nothing publishes and sees.
 func TestPublishFromAnotherProcess(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			open := s.open(t)
@@ -734,6 +752,7 @@ func TestPublishFromAnotherProcess(t *testing.T) {
 // TestEventsThatArriveWhileSuspending: one that arrives between "the run decides to
 // wait" and "the wait is stored" is neither lost nor delivered twice.
 func TestEventsThatArriveWhileSuspending(t *testing.T) {
+	t.Parallel()
 	for _, topic := range []stet.Topic[string]{jobs, news} {
 		w := takesTwo("w", topic)
 		e := serve(t, stet.Config{Workflows: []stet.Definition{w}})

@@ -59,6 +59,7 @@ func wantFailures(t testing.TB, e *stet.HistoryEntry, name string, first, last i
 // value is large, or none. They are encrypted as values are. The code and those who read the
 // value get it without them; and what had no failed attempt is stored as it was.
 func TestFailedAttemptsStay(t *testing.T) {
+	t.Parallel()
 	for name, payloads := range map[string]stet.Payloads{
 		"plain": {}, "encrypted": {Keys: []stet.PayloadKey{payloadKey("k")}},
 	} {
@@ -205,6 +206,7 @@ func TestFailedAttemptsStay(t *testing.T) {
 // TestFailedAttemptsCrashEverywhere: wherever the process ends, the step that has succeeded
 // at its third attempt has the causes of the first two.
 func TestFailedAttemptsCrashEverywhere(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +239,7 @@ func TestFailedAttemptsCrashEverywhere(t *testing.T) {
 				})
 				return open
 			})
-			got, err := stettest.CrashEverywhere(t, w, "", crashFaults(s.name), on)
+			got, err := stettest.CrashEverywhere(t, w, "", crashFaults(t, s.name), on)
 			if err != nil || got != "thrice" {
 				t.Errorf("%q, %v", got, err)
 			}

@@ -18,6 +18,7 @@ import (
 // nothing of it is there before the commit, nothing after a rollback, and the
 // user's own rows come and go with it.
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	ctx := testContext(t)
 	path := filepath.Join(t.TempDir(), "app.db")
 	s, err := sqlite.Open(context.Background(), path)
@@ -34,7 +35,7 @@ func TestTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	for _, commit := range []bool{false, true} {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
@@ -99,6 +100,7 @@ func TestTransactions(t *testing.T) {
 
 // TestNilTransaction is refused, of either kind of call.
 func TestNilTransaction(t *testing.T) {
+	t.Parallel()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "app.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +122,7 @@ func TestNilTransaction(t *testing.T) {
 }
 
 func TestTransactionOfAnotherStore(t *testing.T) {
+	t.Parallel()
 	e, err := stet.New(t.Context(), stet.Config{Store: memory.New(), Workflows: []stet.Definition{oneWord}})
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +136,7 @@ func TestTransactionOfAnotherStore(t *testing.T) {
 // message that finds the inbox full is refused before anything is written, so the transaction
 // can be committed without it.
 func TestAnInboxIsFullForATransaction(t *testing.T) {
+	t.Parallel()
 	ctx := testContext(t)
 	path := filepath.Join(t.TempDir(), "app.db")
 	s, err := sqlite.Open(context.Background(), path)
@@ -163,7 +167,7 @@ func TestAnInboxIsFullForATransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	if _, err := db.ExecContext(ctx, "CREATE TABLE orders (id TEXT)"); err != nil {
 		t.Fatal(err)
 	}

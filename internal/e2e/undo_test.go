@@ -107,12 +107,13 @@ var undoCases = []struct {
 // TestUndoCrashEverywhere kills the process at every commit of runs that are
 // undone: each step that owes it is undone once, in the right order.
 func TestUndoCrashEverywhere(t *testing.T) {
+	t.Parallel()
 	for _, s := range testStores {
 		for _, c := range undoCases {
 			t.Run(s.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				opts := []stettest.CrashOption{
-					crashFaults(s.name),
+					crashFaults(t, s.name),
 					stettest.Driving(c.drive),
 					stettest.On(func(tb testing.TB) func() store.Store {
 						open := s.open(tb)

@@ -16,6 +16,7 @@ import (
 // be done. A retry is refused. A rewind goes only to before the undone steps; then all steps are executed and undone
 // again. A paused run goes on where it was.
 func TestOperatorsAndUndoing(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var mu sync.Mutex
 		var effects []string
@@ -118,6 +119,7 @@ func TestOperatorsAndUndoing(t *testing.T) {
 // TestPauseWhileUndoing leaves the run as it is until it is resumed; a cancel of the paused run is refused, a terminate
 // lists the pending compensations.
 func TestPauseWhileUndoing(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		begun, goOn := make(chan string, 10), make(chan struct{})
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {

@@ -20,7 +20,10 @@ var errSoldOut = errors.New("sold out")
 
 // TestUndoHasWhatAStepHas: a key of its own that is the same in each attempt,
 // Config.Around, timeouts, heartbeats, and its share of MaxSteps.
-func TestUndoHasWhatAStepHas(t *testing.T) { synctest.Test(t, undoHasWhatAStepHas) }
+func TestUndoHasWhatAStepHas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, undoHasWhatAStepHas)
+}
 
 func undoHasWhatAStepHas(t *testing.T) {
 	var mu sync.Mutex
@@ -93,6 +96,7 @@ func undoHasWhatAStepHas(t *testing.T) {
 
 // TestUndoOfEveryForm: the value of the step as it was recorded, or none.
 func TestUndoOfEveryForm(t *testing.T) {
+	t.Parallel()
 	type charge struct {
 		ID     string
 		hidden int
@@ -141,6 +145,7 @@ func TestUndoOfEveryForm(t *testing.T) {
 
 // TestUndoIsChecked: types at the call, functions and options before.
 func TestUndoIsChecked(t *testing.T) {
+	t.Parallel()
 	wrong := stet.Define("wrong", func(ctx stet.Context, _ int) (int, error) {
 		return stet.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil },
 			stet.Undo(func(context.Context, string) error { return nil }))
@@ -181,10 +186,12 @@ func TestUndoIsChecked(t *testing.T) {
 		Workflows: []stet.Definition{
 			stet.Define("a", func(stet.Context, int) (int, error) { return 0, nil }, stet.UndoOn(8)),
 			stet.Define("b", func(stet.Context, int) (int, error) { return 0, nil }, stet.OnFailure(9)),
+			stet.Define("c", func(stet.Context, int) (int, error) { return 0, nil }, stet.OnBug(9)),
 		},
 	})
-	for _, text := range []string{"OnFailure: expected", `workflow "a": expected values of UndoOn`,
-		`workflow "b": expected values of UndoOn`} {
+	for _, text := range []string{"OnFailure: expected", `workflow "a": UndoOn: expected a value that has a name, found 8`,
+		`workflow "b": OnFailure: expected a value that has a name, found 9`,
+		`workflow "c": OnBug: expected a value that has a name, found 9`} {
 		if !errors.Is(err, stet.ErrInvalid) || !strings.Contains(err.Error(), text) {
 			t.Errorf("New: %v, want %s", err, text)
 		}
@@ -193,6 +200,7 @@ func TestUndoIsChecked(t *testing.T) {
 
 // TestRollbackIsTheErrorItWraps for a caller of Wait, alone and wrapped; of nil it is nil.
 func TestRollbackIsTheErrorItWraps(t *testing.T) {
+	t.Parallel()
 	if stet.Rollback(nil) != nil {
 		t.Error("Rollback(nil) is an error")
 	}
@@ -243,6 +251,7 @@ func TestRollbackIsTheErrorItWraps(t *testing.T) {
 // TestUndoGoesOnAfterAPerson: a compensation that fails for good stalls the run; resume tries it again; a cancel is
 // refused before and after; terminate lists the pending compensations.
 func TestUndoGoesOnAfterAPerson(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var mu sync.Mutex
 		fixed, undone := false, 0
@@ -335,6 +344,7 @@ func TestUndoGoesOnAfterAPerson(t *testing.T) {
 // TestTerminateListsWhatIsOwed of a run in memory and of one that is not; and so
 // does the cancel of a run that cannot be replayed. Nothing is undone.
 func TestTerminateListsWhatIsOwed(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		var mu sync.Mutex
 		name := "first"
@@ -353,7 +363,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 			_, err := word.Receive(ctx)
 			return 0, err
 		})
-		cfg.Workflows, cfg.MaxParked = []stet.Definition{w}, stet.None
+		cfg.Workflows, cfg.MaxParkedBytes = []stet.Definition{w}, stet.None
 		serve(t, cfg)
 		e := client(t, s, w)
 		ctx := testContext(t)
@@ -399,6 +409,7 @@ func TestTerminateListsWhatIsOwed(t *testing.T) {
 // TestStallOnFailure lets a failing run wait for a person: by the engine's default or the workflow's option, which
 // wins.
 func TestStallOnFailure(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	fails, undone := true, 0
 	code := func(ctx stet.Context, _ int) (string, error) {
@@ -455,6 +466,7 @@ func TestStallOnFailure(t *testing.T) {
 // TestCancelOfStalledFailure ends the run, which has an output on record, with the
 // debts in it.
 func TestCancelOfStalledFailure(t *testing.T) {
+	t.Parallel()
 	for _, owes := range []bool{false, true} {
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 			var opts []stet.StepOption
@@ -488,6 +500,7 @@ func TestCancelOfStalledFailure(t *testing.T) {
 // committed: before the commit it wins, after it it is refused, and the verdict and
 // the run's end agree. The step is undone either way, once.
 func TestCancelAgainstUndoing(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
 			forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
@@ -573,6 +586,7 @@ func TestCancelAgainstUndoing(t *testing.T) {
 // TestLateSuccessAgainstRollback cancels a branch whose step has not begun, has begun, and has ended in its body,
 // before a rollback: exactly the effects that took place are undone.
 func TestLateSuccessAgainstRollback(t *testing.T) {
+	t.Parallel()
 	const tries = 40
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -647,6 +661,7 @@ func TestLateSuccessAgainstRollback(t *testing.T) {
 // compensation suspends the run, which shows the mark and what it waits for, and
 // survives an eviction; the policies of the run do not cancel it meanwhile.
 func TestUndoSleepsBetweenAttempts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 			err := stet.Do(ctx, "s", func(context.Context) error { return nil }, stet.UndoDo(func(c context.Context) error {
@@ -660,7 +675,7 @@ func TestUndoSleepsBetweenAttempts(t *testing.T) {
 			}
 			return 0, errSoldOut
 		}, stet.MaxRunTime(time.Hour), stet.MaxSuspension(time.Hour))
-		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParked: stet.None})
+		e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxParkedBytes: stet.None})
 		ctx, cancel := context.WithTimeout(context.Background(), 100*24*time.Hour)
 		defer cancel()
 		began := time.Now()

@@ -64,6 +64,7 @@ func startAnswerer(t *testing.T, e *stet.Engine) string {
 
 // TestUpdateIsAnswered by the run to a caller in any process.
 func TestUpdateIsAnswered(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		cfg.Poll = 0
 		owner := serve(t, answererConfig(cfg))
@@ -97,23 +98,15 @@ func TestUpdateIsAnswered(t *testing.T) {
 // untilReceived blocks until the run has received a request.
 func untilReceived(t *testing.T, e *stet.Engine, id string) {
 	t.Helper()
-	for {
-		history, err := e.Runs().History(testContext(t), id, stet.HistoryQuery{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.ContainsFunc(history, func(e stet.HistoryEntry) bool {
-			return e.Kind == store.KindReceive &&
-				e.State == store.Done
-		}) {
-			return
-		}
-	}
+	untilHistory(t, e, id, func(entry stet.HistoryEntry) bool {
+		return entry.Kind == store.KindReceive && entry.State == store.Done
+	})
 }
 
 // TestUpdateGetsTheRunsFailure: of a run that has failed or was cancelled, whether
 // the update was received or not.
 func TestUpdateGetsTheRunsFailure(t *testing.T) {
+	t.Parallel()
 	db := memory.New()
 	e := serve(t, answererConfig(stet.Config{Store: db}))
 	ctx := testContext(t)
@@ -165,6 +158,7 @@ func TestUpdateGetsTheRunsFailure(t *testing.T) {
 
 // TestUpdateWithAKey is one request, however often it is sent.
 func TestUpdateWithAKey(t *testing.T) {
+	t.Parallel()
 	e := serve(t, answererConfig(stet.Config{}))
 	ctx := testContext(t)
 	id := startAnswerer(t, e)
@@ -205,6 +199,7 @@ func TestUpdateWithAKey(t *testing.T) {
 // TestUpdateIsAskedForAgainWhileTheRunGoesOn: the run, whose former incarnation has
 // received it, does not receive it again.
 func TestUpdateIsAskedForAgainWhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, _ store.Store) {
 		executes, release := make(chan struct{}), make(chan struct{})
 		w := stet.Define("w", func(ctx stet.Context, renewed bool) (string, error) {
@@ -256,6 +251,7 @@ func TestUpdateIsAskedForAgainWhileTheRunGoesOn(t *testing.T) {
 
 // TestUpdateStandsWhenItsCallerLeaves, and the answer can be fetched later.
 func TestUpdateStandsWhenItsCallerLeaves(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, updateStandsWhenItsCallerLeaves)
 }
 
@@ -285,6 +281,7 @@ func updateStandsWhenItsCallerLeaves(t *testing.T) {
 
 // TestUpdatesThatCannotBe change nothing.
 func TestUpdatesThatCannotBe(t *testing.T) {
+	t.Parallel()
 	e := serve(t, answererConfig(stet.Config{MaxValue: 1000}))
 	ctx := testContext(t)
 	id := startAnswerer(t, e)
@@ -312,6 +309,7 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 
 // TestUpdatesInOrder: first in, first out, and a lost Case consumes none.
 func TestUpdatesInOrder(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		var r *stet.Request[int, string]
 		won, err := stet.Select(ctx, stet.AfterDelay("at once", 0), ask.Case(&r))
@@ -349,8 +347,9 @@ func TestUpdatesInOrder(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCannotBe leave the request open.
+// TestAnswersThatCannotBe leave the request open, with FailOnBug.
 func TestAnswersThatCannotBe(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		r, err := stet.Update[int, any]("ask").Receive(ctx)
 		if err != nil {
@@ -368,7 +367,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		}
 		return fmt.Sprint(got), r.Answer(ctx, "the first one stands")
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000, OnBug: stet.FailOnBug})
 	ctx := testContext(t)
 	run, err := w.Start(ctx, e, 0)
 	if err != nil {
@@ -385,6 +384,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 // TestAnswerIsDurableBeforeItIsSeen: while the commit that holds it is under way
 // the caller waits.
 func TestAnswerIsDurableBeforeItIsSeen(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, g *gated, s store.Store) {
 		cfg.Poll = 0
 		answered := make(chan struct{})
@@ -410,6 +410,7 @@ func TestAnswerIsDurableBeforeItIsSeen(t *testing.T) {
 
 // TestServe answers in a branch of its own, with steps, and ends with the run.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (int, error) {
 		served := 0
 		server := stet.Go(ctx, "server", func(ctx stet.Context) (int, error) {
@@ -454,9 +455,10 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestUpdatesOfAFormerIncarnation fail when the run continues as new, received or not; the next incarnation gets later
-// ones.
+// TestUpdatesOfAFormerIncarnation: when the run continues as new, the one that was received fails, and the next
+// incarnation gets the other one. Repeated with their keys, both find their answers.
 func TestUpdatesOfAFormerIncarnation(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, part int) (string, error) {
 		r, err := ask.Receive(ctx)
 		if err != nil {
@@ -480,11 +482,15 @@ func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 			t.Fatal(err)
 		}
 		open := make(chan error, 2)
-		for _, e := range []*stet.Engine{owner, other} {
-			go func() {
-				_, err := ask.Call(ctx, e, run.ID(), 1)
-				open <- err
-			}()
+		call := func(e *stet.Engine, key stet.SendKey) error {
+			got, err := ask.Call(ctx, e, run.ID(), 1, key)
+			if err == nil && got != "part 1" {
+				err = fmt.Errorf("the answer is %q", got)
+			}
+			return err
+		}
+		for i, e := range []*stet.Engine{owner, other} {
+			go func() { open <- call(e, stet.SendKey(fmt.Sprint("key-", i))) }()
 		}
 		untilReceived(t, owner, run.ID())
 		info, err := owner.Runs().Info(ctx, run.ID())
@@ -503,13 +509,23 @@ func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 		if err := word.Send(ctx, owner, run.ID(), "go on"); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
-			if err := <-open; !errors.Is(err, stet.ErrUnanswered) {
-				t.Errorf("an update of the former incarnation: %v", err)
+		first, second := <-open, <-open
+		if lost := errors.Join(first, second); !errors.Is(lost, stet.ErrUnanswered) || first != nil && second != nil {
+			t.Errorf("the answers are %v and %v; want one, and that the other one is unanswered", first, second)
+		}
+		again, unanswered := 0, 0
+		for i := range 2 {
+			switch err := call(other, stet.SendKey(fmt.Sprint("key-", i))); {
+			case err == nil:
+				again++
+			case errors.Is(err, stet.ErrUnanswered):
+				unanswered++
+			default:
+				t.Error(err)
 			}
 		}
-		if got, err := ask.Call(ctx, other, run.ID(), 2); err != nil || got != "part 1" {
-			t.Errorf("the next one: %q, %v", got, err)
+		if again != 1 || unanswered != 1 {
+			t.Errorf("repeated, %d are answered and %d are not", again, unanswered)
 		}
 	})
 }
@@ -517,6 +533,7 @@ func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 // TestRewindOfARunThatShows: appended items stay, and are appended again behind a mark. An answered update stays so, an
 // unanswered one is received again. A fork begins with empty streams.
 func TestRewindOfARunThatShows(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		text := ""
 		for _, name := range []string{"first", "second"} {
@@ -603,17 +620,11 @@ func TestRewindOfARunThatShows(t *testing.T) {
 // untilWaits blocks until the run is suspended at a location.
 func untilWaits(t *testing.T, e *stet.Engine, id, place string) {
 	t.Helper()
-	for {
-		info, err := e.Runs().Info(testContext(t), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+	untilRun(t, e, id, func(info *stet.RunInfo) bool {
 		if info.Status.Terminal() || info.Status == store.Stalled {
 			t.Fatalf("the run is %s: %v %s", info.Status, info.Err, info.Reason)
 		}
-		if info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor,
-			func(w stet.WaitInfo) bool { return w.Location == place }) {
-			return
-		}
-	}
+		return info.Status == store.Suspended && slices.ContainsFunc(info.WaitsFor,
+			func(w stet.WaitInfo) bool { return w.Location == place })
+	})
 }

@@ -74,6 +74,7 @@ func follow[T any](seq iter.Seq2[T, error]) (<-chan T, <-chan error) {
 // TestReadersInAnyProcess reads while the run goes on, in the process that
 // executes it and in another one, live to the end.
 func TestReadersInAnyProcess(t *testing.T) {
+	t.Parallel()
 	forEachStore(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
 		cfg.Workflows, cfg.Poll = []stet.Definition{narrator}, 0
 		owner := serve(t, cfg)
@@ -139,6 +140,7 @@ func TestReadersInAnyProcess(t *testing.T) {
 
 // TestTailGoesOn: from a position, and no further than it is asked for.
 func TestTailGoesOn(t *testing.T) {
+	t.Parallel()
 	e := serve(t, stet.Config{Workflows: []stet.Definition{narrator}})
 	id := narrate(t, e)
 	speak(t, e, id, "a", "b", "c", "d", "end")
@@ -170,6 +172,7 @@ func TestTailGoesOn(t *testing.T) {
 
 // TestASlowReaderSeesTheLastContent: a reader may miss contents, not the last.
 func TestASlowReaderSeesTheLastContent(t *testing.T) {
+	t.Parallel()
 	e := serve(t, stet.Config{Workflows: []stet.Definition{narrator}})
 	id := narrate(t, e)
 	speak(t, e, id, "first")
@@ -196,6 +199,7 @@ func TestASlowReaderSeesTheLastContent(t *testing.T) {
 
 // TestReadersAreTold of mistakes by clear errors.
 func TestReadersAreTold(t *testing.T) {
+	t.Parallel()
 	e := serve(t, stet.Config{Workflows: []stet.Definition{narrator}})
 	id := narrate(t, e)
 	speak(t, e, id, "a text")
@@ -249,8 +253,9 @@ func TestReadersAreTold(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeShown is an error of the call, and the run goes on.
+// TestWhatCannotBeShown is an error of the call with FailOnBug, and the run goes on.
 func TestWhatCannotBeShown(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ int) (string, error) {
 		large := strings.Repeat("x", 2000)
 		channels := stet.Stream[chan int]("channels")
@@ -264,7 +269,7 @@ func TestWhatCannotBeShown(t *testing.T) {
 		}
 		return strings.Join(got, ","), speech.Append(ctx, "small")
 	})
-	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000})
+	e := serve(t, stet.Config{Workflows: []stet.Definition{w}, MaxValue: 1000, OnBug: stet.FailOnBug})
 	got, err := run(t, e, w, 0)
 	if want := "true false,true false,false true,false true,false true"; err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
@@ -296,6 +301,7 @@ func (c *counting) Stream(ctx context.Context, q store.StreamQuery) ([]store.Str
 // query in the process that executes it, and in another one two for each poll
 // interval, however many they are.
 func TestIdleReadersAskNothing(t *testing.T) {
+	t.Parallel()
 	for _, process := range []string{"the owner", "another"} {
 		t.Run(process, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -68,6 +68,7 @@ func (d *diary) write(ctx stet.Context, name string) error {
 // run that has passed the place of a change has version 0, every other one the newest. Recorded steps are not executed
 // again, and no run stalls.
 func TestCodeChangesAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	var book diary
 	steps := func(ctx stet.Context, names ...string) error {
 		for _, name := range names {
@@ -196,6 +197,7 @@ func number(b bool) int {
 
 // TestVersionInTheHistory stands beside the operations, with its number.
 func TestVersionInTheHistory(t *testing.T) {
+	t.Parallel()
 	w := stet.Define("w", func(ctx stet.Context, _ string) (int, error) {
 		return stet.Version(ctx, "check", 3), stet.Do(ctx, "check", func(context.Context) error { return nil })
 	})
@@ -224,6 +226,7 @@ func TestVersionInTheHistory(t *testing.T) {
 
 // TestVersionOfBadInput fails the run and names the expected form.
 func TestVersionOfBadInput(t *testing.T) {
+	t.Parallel()
 	for text, ask := range map[string]func(stet.Context){
 		`change "c": expected a version of 1 or more, found 0`: func(ctx stet.Context) { stet.Version(ctx, "c", 0) },
 		`change: name ""`:                 func(ctx stet.Context) { stet.Version(ctx, "", 1) },
@@ -246,6 +249,7 @@ func TestVersionOfBadInput(t *testing.T) {
 // TestVersionsOfWhatIsTakenBack follows a rewind, a retry and a fork under changed code: operations that stand keep
 // their version, and repeated ones at a place that former code has not passed take the newest.
 func TestVersionsOfWhatIsTakenBack(t *testing.T) {
+	t.Parallel()
 	var versions, executed []string
 	workflow := func(isChanged bool) *stet.Workflow[string, string] {
 		return stet.Define("w", func(ctx stet.Context, _ string) (string, error) {

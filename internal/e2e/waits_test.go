@@ -12,6 +12,7 @@ import (
 
 // TestADeadlineIsNoWaitOfItsOwn: what a run waits for carries the deadline of the wait.
 func TestADeadlineIsNoWaitOfItsOwn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		w := stet.Define("waits", func(ctx stet.Context, _ int) (int, error) {
@@ -53,6 +54,7 @@ func TestADeadlineIsNoWaitOfItsOwn(t *testing.T) {
 // TestHistoryOfWhatHasNoType: the number of a version and the reason of a cancel are values
 // like any other, and a fork has not begun before it was made.
 func TestHistoryOfWhatHasNoType(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := stet.Define("versioned", func(ctx stet.Context, _ int) (int, error) {
 			if stet.Version(ctx, "change", 3) != 3 {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -225,6 +226,20 @@ func (a *activation) note(ev event) {
 	a.unread = false
 }
 
+// activationBytes is what an activation takes in memory, without its interpreter: itself, its timers, its places in
+// maps.
+const activationBytes = 3 << 10
+
+// bytes returns about how many bytes of memory the activation takes.
+func (a *activation) bytes() int {
+	n := activationBytes + a.workflow.Footprint + a.r.Bytes() + len(a.run.Input) + len(a.run.Output) + len(a.run.Headers) +
+		len(a.run.Waits) + len(a.run.Queue)
+	for _, tag := range a.run.Tags {
+		n += len(tag.Key) + len(tag.Value)
+	}
+	return n
+}
+
 // step lets the run go as far as it can, submits its turn, and starts its bodies. inboxAt
 // is a time at which the inbox was read, and all that it held has been handled.
 func (a *activation) step(inboxAt store.Time) {
@@ -247,15 +262,32 @@ func (a *activation) step(inboxAt store.Time) {
 			a.x.stall(a.shard, a.run, stored.DamagedReason(err.Error()), func() { a.post(dismissed{}) })
 			return
 		}
-		a.x.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.leave(nil)
+		if errors.Is(err, entity.ErrLacks) {
+			a.dispatcher().lack(a, err)
+			return
+		}
+		if errors.Is(err, payload.ErrUnknownKey) || errors.Is(err, payload.ErrNoObjects) ||
+			errors.Is(err, payload.ErrSealed) {
+			a.x.e.lacks.note(a.id, err)
+		}
+		a.x.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.x.reload(a.shard, a.no)
 		return
 	}
 	if a.code != nil {
 		for _, id := range a.code.Cancels() {
 			if b := a.bodies[id]; b != nil {
-				b.Cancel(steps.ErrUnwanted)
+				if began := b.Cut(steps.ErrUnwanted); began != 0 {
+					runner.Began(a.code, id, began)
+				}
+			}
+		}
+		if a.codeOver() {
+			for id, b := range a.bodies {
+				if began := b.Began(); began != 0 {
+					runner.Began(a.code, id, began)
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -249,7 +250,7 @@ func TestRunThatCannotBeLoadedIsLoadedLater(t *testing.T) {
 func TestNothingIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gated{Store: memory.New()}
-		none := func(cfg *engine.Config) { cfg.MaxParked = 0 }
+		none := func(cfg *engine.Config) { cfg.MaxParkedBytes = 0 }
 		e := newEngine(t, s, "n", none, with("w", hears(2)))
 		defer serve(t, e)()
 		synctest.Wait()
@@ -263,11 +264,11 @@ func TestNothingIsParked(t *testing.T) {
 	})
 }
 
-// Of runs that cost the same to bring back, the one that has been parked longest goes.
+// TestRunThatIsParkedLongestIsEvictedFirst: of three small runs, where two have room.
 func TestRunThatIsParkedLongestIsEvictedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gated{Store: memory.New()}
-		long := func(cfg *engine.Config) { cfg.MaxParked, cfg.ParkFor = 2, time.Hour }
+		long := func(cfg *engine.Config) { cfg.MaxParkedBytes, cfg.ParkFor = 40_000, time.Hour }
 		e := newEngine(t, s, "n", long, with("w", hears(1)))
 		defer serve(t, e)()
 		synctest.Wait()
@@ -284,4 +285,57 @@ func TestRunThatIsParkedLongestIsEvictedFirst(t *testing.T) {
 		expectEnd(t, e, "a", store.Succeeded, "word")
 		s.expectLoads(t, 1)
 	})
+}
+
+// TestParkedRunsCountWithTheirValues: what a run has recorded counts, whether it was executed here or loaded, and so do
+// its input and what it has not received. One that alone is too large does not stay, and evicts no other.
+func TestParkedRunsCountWithTheirValues(t *testing.T) {
+	const kb = 1000
+	large := strings.Repeat("x", 100*kb)
+	for what, c := range map[string]struct {
+		room    int
+		prepare func(t *testing.T, e *engine.Engine) // the runs b, c: one of them evicts a, unless stays
+		stays   bool
+	}{
+		"history":              {250 * kb, func(t *testing.T, e *engine.Engine) { start(t, e, "records", "b", "c") }, false},
+		"room for its history": {400 * kb, func(t *testing.T, e *engine.Engine) { start(t, e, "records", "b", "c") }, true},
+		"inbox": {120 * kb, func(t *testing.T, e *engine.Engine) {
+			start(t, e, "w", "b")
+			synctest.Wait()
+			tell(t, e, store.Command{RunID: "b", Item: &store.Item{Kind: store.ItemMessage, Name: "other", ID: "1",
+				Value: []byte(large)}})
+		}, false},
+		"input": {120 * kb, func(t *testing.T, e *engine.Engine) {
+			first := newStart(e, "w", "b")
+			first.Input = []byte(large)
+			tell(t, e, store.Command{Start: first})
+		}, false},
+		"too large": {100 * kb, func(t *testing.T, e *engine.Engine) { start(t, e, "records", "b", "c") }, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &gated{Store: memory.New()}
+				e := newEngine(t, s, "n", with("w", hears(1)), with("records", func(b *runner.Branch) ([]byte, error) {
+					if _, err := do(b, "large", func(context.Context) string { return large }); err != nil {
+						return nil, err
+					}
+					return hears(1)(b)
+				}), func(cfg *engine.Config) { cfg.MaxParkedBytes, cfg.ParkFor = c.room, time.Hour })
+				defer serve(t, e)()
+				synctest.Wait()
+				start(t, e, "w", "a")
+				synctest.Wait()
+				c.prepare(t, e)
+				synctest.Wait()
+				s.expectLoads(t, 0)
+				send(t, e, "a", "word")
+				expectEnd(t, e, "a", store.Succeeded, "word")
+				want := int64(1)
+				if c.stays {
+					want = 0
+				}
+				s.expectLoads(t, want)
+			})
+		})
+	}
 }

@@ -18,7 +18,16 @@ func (e *Engine) Slot(runID string) int { return int(xxhash.Sum64String(runID) %
 
 // Get returns a run with its input, output and waits.
 func (e *Engine) Get(ctx context.Context, runID string) (store.Run, bool, error) {
-	page, err := e.cfg.Store.List(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true})
+	return e.get(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true})
+}
+
+// Head returns a run without its input and without the result of one that has succeeded, which may be large.
+func (e *Engine) Head(ctx context.Context, runID string) (store.Run, bool, error) {
+	return e.get(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true, Longest: -1})
+}
+
+func (e *Engine) get(ctx context.Context, f store.Filter) (store.Run, bool, error) {
+	page, err := e.cfg.Store.List(ctx, f)
 	if err != nil || len(page.Runs) == 0 {
 		return store.Run{}, false, err
 	}

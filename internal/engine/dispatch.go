@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-run/stet/internal/cluster"
 	"github.com/stet-run/stet/internal/gather"
 	"github.com/stet-run/stet/internal/idle"
 	"github.com/stet-run/stet/internal/ownership"
@@ -33,19 +34,25 @@ type dispatcher struct {
 	asked  atomic.Int64  // claims that were asked for
 	claims idle.Claims
 	loads  gather.Gather[*activation]
+	behind atomic.Bool // a claim is requested when most of what was claimed is loaded
 	unsure atomic.Bool // since reloadClaimed a claim has failed, or what one may have claimed has left memory
 
+	failures int       // claims that have failed since the last one that has not; of run, as said is
+	said     time.Time // when that was logged
+
 	mu         sync.Mutex
-	nextWake   store.Time         // earliest known wake time of a suspended run; 0: none known
-	lag        time.Duration      // by which the store's time was behind our bound at the last claim
-	readers    readers            // wait for the inbox to be read
-	unservable []store.Unservable // what the last claim that asked has found
-	askedAt    time.Time          // when it asked
+	nextWake   store.Time                // earliest known wake time of a suspended run; 0: none known
+	lag        time.Duration             // by which the store's time was behind our bound at the last claim
+	readers    readers                   // wait for the inbox to be read
+	unservable []store.Unservable        // what the last claim that asked has found
+	lacking    map[store.Shard]time.Time // when an entity was found there for which this process lacks something
+	askedAt    time.Time                 // when it asked
 }
 
 func newDispatcher(x *executor, lane int, s store.Store) *dispatcher {
-	return &dispatcher{x: x, lane: lane, store: s, wake: make(chan struct{}, 1), readers: readers{},
-		loads: gather.Gather[*activation]{Workers: loaders, Most: loadChunk, Go: x.beginLoading, Do: x.loadChunk}}
+	d := &dispatcher{x: x, lane: lane, store: s, wake: make(chan struct{}, 1), readers: readers{}}
+	d.loads = gather.Gather[*activation]{Workers: loaders, Most: loadChunk, Go: x.beginLoading, Do: d.load}
+	return d
 }
 
 // held returns the shards of the lane that are held now.
@@ -159,7 +166,7 @@ func (d *dispatcher) claim() (found bool) {
 		d.mu.Unlock()
 		return false
 	}
-	room := x.memory.Room()
+	room, behind := d.room()
 	req, waiting := d.request(in, room)
 	asOf := x.memory.BeginClaim(d.lane)
 	number := d.asked.Add(1)
@@ -173,6 +180,7 @@ func (d *dispatcher) claim() (found bool) {
 		d.failed(err, waiting)
 		return false
 	}
+	d.failures = 0
 	x.e.time.Observe(sent, claims.Now)
 	if len(claims.Fenced) > 0 {
 		d.lose(in, claims.Fenced)
@@ -186,7 +194,11 @@ func (d *dispatcher) claim() (found bool) {
 		d.unsure.Store(true)
 	}
 	late := d.learn(&req, &claims)
-	if claims.More {
+	switch {
+	case !claims.More:
+	case behind:
+		d.claimWhenLoaded()
+	default:
 		x.memory.Starve(room == 0)
 	}
 	if !claims.MoreItems {
@@ -194,8 +206,12 @@ func (d *dispatcher) claim() (found bool) {
 			in.Of(l.Shard).InboxRead(claims.Now)
 		}
 	}
-	if (claims.More || claims.MoreItems) && room > 0 {
+	switch {
+	case room == 0:
+	case claims.MoreItems:
 		d.claimSoon()
+	case claims.More:
+		d.claimWhenLoaded()
 	}
 	for a := range waiting {
 		if late {
@@ -210,6 +226,46 @@ func (d *dispatcher) claim() (found bool) {
 	}
 	d.claims.End(begin, answer)
 	return len(claims.Runs) > 0
+}
+
+const (
+	// maxUnloaded bounds the claimed runs that wait to be loaded. The rest of a backlog stays in the
+	// store, where a run that comes meanwhile has its turn before most of it.
+	maxUnloaded = 512
+	// fewAtOnce is what a claim takes where memory has room for one: enough for a turn of all lines
+	// that wait. Otherwise, of a full memory, those that are due would always come first.
+	fewAtOnce = 16
+)
+
+// room returns how many runs the next claim may take. behind: none, until others are loaded.
+func (d *dispatcher) room() (room int, behind bool) {
+	unloaded := d.loads.Waiting()
+	if unloaded > maxUnloaded/2 {
+		return 0, true
+	}
+	if room = d.x.memory.Room(); room > 0 {
+		room = max(room, min(fewAtOnce, d.x.e.cfg.MaxRuns/fewAtOnce))
+	}
+	return min(room, maxUnloaded-unloaded), false
+}
+
+// claimWhenLoaded requests a claim for when most of what was claimed is loaded.
+func (d *dispatcher) claimWhenLoaded() {
+	d.behind.Store(true)
+	d.caughtUp()
+}
+
+// caughtUp requests the claim of claimWhenLoaded, if that is due.
+func (d *dispatcher) caughtUp() {
+	if d.loads.Waiting() <= maxUnloaded/2 && d.behind.Swap(false) {
+		d.claimSoon()
+	}
+}
+
+// load loads runs.
+func (d *dispatcher) load(expected []*activation) (rest []*activation) {
+	defer d.caughtUp()
+	return d.x.loadChunk(expected)
 }
 
 // request returns what to claim, and the activations that wait for it.
@@ -239,8 +295,11 @@ func (d *dispatcher) failed(err error, waiting readers) {
 		d.x.StoreClosed(err)
 	case d.x.held.Err() == nil:
 		d.unsure.Store(true)
-		d.x.log().Error("claiming; trying again", "error", err)
-		time.AfterFunc(d.x.e.cfg.Poll/4, d.claimSoon)
+		if d.failures++; d.failures == 1 || time.Since(d.said) >= time.Minute {
+			d.said = time.Now()
+			d.x.log().Error("claiming; trying again", "error", err, "failures", d.failures)
+		}
+		time.AfterFunc(d.x.e.cfg.Poll>>max(3-d.failures, 0), d.claimSoon)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -304,7 +363,34 @@ func (d *dispatcher) learn(req *store.ClaimRequest, claims *store.Claims) (late 
 func (d *dispatcher) unservableRuns() []store.Unservable {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unservable
+	all := d.unservable
+	for shard, at := range d.lacking {
+		if time.Since(at) > 2*unreadable {
+			delete(d.lacking, shard)
+			continue
+		}
+		all = append(slices.Clip(all), store.Unservable{Shard: shard, Workflow: cluster.NotOn(d.x.e.cfg.Node)})
+	}
+	return all
+}
+
+// lack is called for an entity for which this process lacks something. Its shard goes to another node. If there is
+// none, the entity is tried again from time to time.
+func (d *dispatcher) lack(a *activation, err error) {
+	d.x.log().Error("this process cannot execute a record of the store: it goes to another process, or waits for one; "+
+		"give this one what it lacks", "run_id", a.id, "error", err)
+	d.x.e.lacks.note(a.id, err)
+	d.x.reloadAfter(a.shard, a.no, 0, unreadable)
+	if d.x.member == nil {
+		return
+	}
+	d.mu.Lock()
+	if d.lacking == nil {
+		d.lacking = map[store.Shard]time.Time{}
+	}
+	d.lacking[a.shard.ID()] = time.Now()
+	d.mu.Unlock()
+	d.x.member[d.lane].Look()
 }
 
 // post posts a claim to the run's activation. It reports false if the run is newly claimed

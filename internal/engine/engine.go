@@ -57,10 +57,11 @@ type Config struct {
 
 	ReloadRate int // suspended runs of former builds that are executed again, per second; 0: none
 
-	MaxSteps  int           // bodies at once
-	MaxRuns   int           // runs in memory; entities are counted by themselves
-	MaxParked int           // of these, suspended ones
-	ParkFor   time.Duration // how long a suspended run stays in memory
+	MaxSteps       int           // bodies at once
+	FairSteps      bool          // a workflow leaves some of these to others
+	MaxRuns        int           // runs in memory, without suspended ones; entities are counted by themselves
+	MaxParkedBytes int           // of suspended runs that stay in memory
+	ParkFor        time.Duration // how long one stays
 
 	Groups    []string // whose shards this process may own, on a store with many slots
 	LeaseTTL  time.Duration
@@ -108,7 +109,8 @@ type Engine struct {
 
 	executor  atomic.Pointer[executor] // nil: not the owner
 	lanes     store.Laned              // of base
-	batches   []committer.Numbers      // of the batches of this boot, by lane
+	lacks     lacks
+	batches   []committer.Numbers // of the batches of this boot, by lane
 	workflows registry.Workflows
 	code      library.Shelf
 
@@ -209,12 +211,13 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	node := store.Node{
 		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID,
 		Workflows: e.code.Names(), Groups: e.groups(), Replaces: e.cfg.Replaces, Tasks: e.cfg.Tasks,
+		Zones: cluster.Zones(),
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node, stay)
 	}
 	keeper := &cluster.Keeper{
-		Store: e.cfg.Store, Node: node, Bodies: e.bodies,
+		Store: e.cfg.Store, Node: node, Bodies: e.bodies, Lacks: e.lacks.list,
 		Shards: e.shards(), TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Retry: e.cfg.Poll,
 		Names: e.code.Names, Exclusive: e.cfg.Exclusive || stay != nil, Log: e.cfg.Log, Observe: e.time.Observe,
 		Last: func() int64 { return 0 }, WentBack: func(last int64, err error) { e.wentBack(0, last, err) },
@@ -282,7 +285,7 @@ func (e *Engine) asMember(ctx context.Context, node store.Node, stay *idle.Stay)
 			Store: d.store, Node: node, Slots: e.slots, Has: func(slot int) bool { return e.lanes.LaneOf(slot) == i },
 			TTL: e.cfg.LeaseTTL, Renew: e.cfg.Renew, Poll: e.cfg.Poll, Names: e.code.Names, Shared: e.code.Shared,
 			Log: e.cfg.Log, Observe: e.time.Observe, Now: e.time.Now, Hints: e.changes.Nodes, Work: shardWork{x},
-			Last: e.batches[i].Acknowledged, WentBack: lane{x, d}.WentBack, Bodies: e.bodies,
+			Last: e.batches[i].Acknowledged, WentBack: lane{x, d}.WentBack, Bodies: e.bodies, Lacks: e.lacks.list,
 		})
 	}
 	x.member.Init()

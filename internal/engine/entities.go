@@ -21,7 +21,8 @@ type interpreter interface {
 	Suspended() bool
 	Broken() error
 	NextTimer() (at store.Time, needsInbox bool)
-	Entries() int
+	// Bytes returns about how many bytes of memory it takes.
+	Bytes() int
 	Unwind()
 }
 

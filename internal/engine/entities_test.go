@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,3 +213,57 @@ func TestEntityRefusesVerbs(t *testing.T) {
 		}
 	})
 }
+
+// TestAnEntityGoesToAProcessThatLacksNothing: a process that lacks what a record needs, such as a time zone, writes
+// nothing of that. Another process gets the shard. Without one the record waits.
+func TestAnEntityGoesToAProcessThatLacksNothing(t *testing.T) {
+	for _, slots := range []int{1, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New(memory.Slots(slots))
+			var log logs
+			bare := newEngine(t, s, "bare", logging(&log), with("w", hears(0)), func(cfg *engine.Config) {
+				cfg.Entities = map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &bareTally{} }}
+			})
+			stop := serve(t, bare)
+			synctest.Wait()
+			ids := []string{tallies + "/a", tallies + "/b", tallies + "/c", tallies + "/d"}
+			for _, id := range ids {
+				if _, err := bare.Tell(t.Context(), id, item("add", "1", "5")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(5 * time.Minute)
+			for _, id := range ids {
+				if got := standing(t, s, id); len(got) > 0 {
+					t.Errorf("%s has %v", id, got)
+				}
+				expectStatus(t, bare, id, store.Running)
+			}
+			if d, err := s.Describe(t.Context()); err != nil || len(d.Nodes) != 1 || len(d.Nodes[0].Lacks) != len(ids) ||
+				!strings.Contains(d.Nodes[0].Lacks[0], ids[0]+": no such zone") {
+				t.Errorf("the row of the node does not say what it lacks: %+v, %v", d.Nodes, err)
+			}
+			if n := len(log.lines("lacks")); n < 4 || n > 60 {
+				t.Errorf("%d lines in five minutes say that something is lacking", n)
+			}
+			whole := newEngine(t, s.Join(), "whole", with("w", hears(0)))
+			defer serve(t, whole)()
+			if slots == 1 { // it stands by
+				stop()
+			} else {
+				defer stop()
+			}
+			time.Sleep(2 * time.Minute)
+			for _, id := range ids {
+				if got := standing(t, s, id)["sum"]; got != "5" {
+					t.Errorf("with %d slots %s has the sum %q; want 5", slots, id, got)
+				}
+			}
+		})
+	}
+}
+
+// bareTally is a tally in a process that lacks what it needs.
+type bareTally struct{ tally }
+
+func (*bareTally) Load([]store.Entry) error { return fmt.Errorf("no such zone: %w", entity.ErrLacks) }

@@ -108,9 +108,7 @@ func (ev *stepEnded) handle(a *activation, _ []event) bool {
 
 func (ev *stepBeat) handle(a *activation, _ []event) bool {
 	if ev.Started != 0 {
-		if a.touched { // otherwise the commit would clear a suspicion
-			runner.Executing(a.code, ev.ID, ev.Attempt, ev.Started)
-		}
+		runner.Executing(a.code, ev.ID, ev.Attempt, ev.Started)
 		return true
 	}
 	a.code.Heartbeat(ev.ID, ev.Attempt, ev.Detail)

@@ -50,7 +50,7 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 	x := &executor{
 		e: e, stop: stop, groups: e.groups(),
 		steps: steps.Env{
-			Node: e.cfg.Node, Pool: steps.NewPool(e.cfg.MaxSteps), Now: e.time.Now, Payloads: e.cfg.Payloads,
+			Node: e.cfg.Node, Pool: steps.NewPool(e.cfg.MaxSteps, e.cfg.FairSteps), Now: e.time.Now, Payloads: e.cfg.Payloads,
 			WarnStep: e.cfg.WarnStep, Observe: e.cfg.Attempt,
 		},
 	}
@@ -60,7 +60,7 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 	x.shards.Divide(len(x.dispatchers), e.lanes.LaneOf)
 	x.suspects = suspects.New(x, x.e.cfg.AloneFor)
 	x.memory = activations.New(activations.Config[*activation]{
-		MaxRuns: e.cfg.MaxRuns, MaxParked: e.cfg.MaxParked, ParkFor: e.cfg.ParkFor, Drivers: &x.drivers,
+		MaxRuns: e.cfg.MaxRuns, MaxParkedBytes: e.cfg.MaxParkedBytes, ParkFor: e.cfg.ParkFor, Drivers: &x.drivers,
 		Make: x.newActivation, ClaimSoon: x.dispatchers.claimSoon,
 	})
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
@@ -143,6 +143,7 @@ func (x *executor) shutdown() error {
 	}
 	select {
 	case <-drained:
+		x.settle(time.After(lastWait)) // what a body has told after it was cancelled counts, and its success
 	case <-time.After(lastWait):
 	}
 	return x.unwind()

@@ -26,7 +26,7 @@ func newEngine(t *testing.T, s store.Store, node string, options ...func(*engine
 	cfg := engine.Config{
 		Store: s, Node: node, Build: "b", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Entities: map[string]engine.MakeRules{tallies: func(*store.Run) entity.Rules { return &tally{} }},
-		MaxSteps: 10, MaxRuns: 10, MaxParked: 2, ParkFor: time.Second, Sweep: time.Minute,
+		MaxSteps: 10, MaxRuns: 10, MaxParkedBytes: 40_000, ParkFor: time.Second, Sweep: time.Minute,
 		Groups:   []string{store.DefaultGroup},
 		LeaseTTL: 30 * time.Second, Renew: 10 * time.Second, Poll: time.Second, Grace: time.Second,
 		PoisonLimit: 3, AloneFor: time.Second,

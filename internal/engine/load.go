@@ -78,7 +78,7 @@ func (x *executor) loadChunk(expected []*activation) (rest []*activation) {
 			x.suspects.Arrived(a.shard)
 		}
 		if err != nil && x.held.Err() == nil {
-			x.reloadAfter(a.shard, no, pause)
+			x.reloadAfter(a.shard, no, a.claimed, pause)
 		}
 	}
 	if err != nil && x.held.Err() == nil {
@@ -88,9 +88,12 @@ func (x *executor) loadChunk(expected []*activation) (rest []*activation) {
 }
 
 // reload loads a run again after a pause.
-func (x *executor) reload(h *ownership.Shard, no store.RunNo) { x.reloadAfter(h, no, x.e.cfg.Poll) }
+func (x *executor) reload(h *ownership.Shard, no store.RunNo) { x.reloadAfter(h, no, 0, x.e.cfg.Poll) }
 
-func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Duration) {
+// reloadUnrun is reload for a run that this activation did not execute: if its claim was the first, it still is.
+func (x *executor) reloadUnrun(a *activation) { x.reloadAfter(a.shard, a.no, a.claimed, x.e.cfg.Poll) }
+
+func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, claimed store.Time, pause time.Duration) {
 	if !x.memory.BeginDriver() {
 		return
 	}
@@ -99,7 +102,7 @@ func (x *executor) reloadAfter(h *ownership.Shard, no store.RunNo, pause time.Du
 		defer x.drivers.Rest(time.Now().Add(pause))()
 		select {
 		case <-time.After(pause):
-			x.take(h, no)
+			x.takeSince(h, no, claimed)
 		case <-x.stop.Done():
 		case <-h.Context().Done():
 		}
@@ -154,7 +157,7 @@ func (a *activation) open(ev *runClaimed) bool {
 		a.x.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
 	}
 	a.leave(nil)
-	a.x.reloadAfter(a.shard, a.no, pause)
+	a.x.reloadAfter(a.shard, a.no, 0, pause)
 	return false
 }
 

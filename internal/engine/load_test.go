@@ -41,7 +41,7 @@ func TestLargeRunsAreLoadedInSeveralAnswers(t *testing.T) {
 			}
 			return hears(1)(b)
 		})
-		room := func(cfg *engine.Config) { cfg.MaxRuns, cfg.MaxParked, cfg.ParkFor = 2*runs, 2*runs, time.Hour }
+		room := func(cfg *engine.Config) { cfg.MaxRuns, cfg.MaxParkedBytes, cfg.ParkFor = 2*runs, 1<<30, time.Hour }
 		first := newEngine(t, base, "first", large, room)
 		end := begin(t, first)
 		synctest.Wait()

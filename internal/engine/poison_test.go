@@ -182,6 +182,33 @@ func killsEach(t *testing.T, written, shows bool) {
 	})
 }
 
+// TestWhatIsShownOfASuspectKeepsItSuspect: a body that executes for long is recorded, and that is no progress.
+func TestWhatIsShownOfASuspectKeepsItSuspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		for deaths := range 3 {
+			e, crash := boot(t, s, fmt.Sprint("boot", deaths), with("w", does(func(ctx context.Context) string {
+				<-ctx.Done()
+				return ""
+			})))
+			if deaths == 0 {
+				start(t, e, "w", "a")
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			run, _, err := e.Get(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, err := s.History(t.Context(), store.HistoryQuery{Run: run.No, Values: true})
+			if err != nil || len(entries) != 1 || run.Suspect != deaths {
+				t.Fatalf("after %d deaths the suspicion is %d, and the history %+v, %v", deaths, run.Suspect, entries, err)
+			}
+			crash()
+		}
+	})
+}
+
 // large gives an engine room for a thousand long bodies, and the time alone of an
 // application.
 func large(cfg *engine.Config) {

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"strconv"
+	"time"
 
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/library"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/stored"
@@ -53,10 +56,25 @@ func (x *executor) admit(a *activation, s *store.Snapshot) {
 
 // execute lets a run go on in its activation.
 func (x *executor) execute(a *activation, s *store.Snapshot) {
-	if x.e.code.IsShared(s.Run.Workflow) && !x.e.code.Fetch(x.held, x.e.cfg.LeaseTTL, x.log(), s, &a.workflow) {
-		a.post(dismissed{})
-		x.reload(a.shard, s.Run.No)
-		return
+	if x.e.code.IsShared(s.Run.Workflow) {
+		switch err := x.e.code.Fetch(x.held, x.e.cfg.LeaseTTL, s, &a.workflow); {
+		case errors.Is(err, library.ErrNoCode):
+			reason := string(stored.CauseCode) + ": " + err.Error() +
+				"; provide the code, or move the run to other code, and resume it; or end the run"
+			x.stall(a.shard, s.Run, reason, func() { a.post(dismissed{}) })
+			return
+		case errors.Is(err, ErrUnknownWorkflow) && verbs.TerminateAmong(s.Items):
+			x.decide(a, s) // without the code that would tell what else it owes
+			return
+		case err != nil:
+			if x.e.code.Tell(s.Run.Workflow, time.Now()) {
+				x.log().Error("the library does not give the code of a run; trying again", "run_id", s.Run.ID,
+					"workflow", s.Run.Workflow, "error", err)
+			}
+			a.post(dismissed{})
+			x.reloadUnrun(a)
+			return
+		}
 	}
 	x.introduce(a, &s.Run)
 	switch limit := x.e.cfg.PoisonLimit; {
@@ -78,7 +96,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 	if err != nil {
 		x.log().Error("deciding about a run; trying again", "run_id", run.ID, "error", err)
 		a.post(dismissed{})
-		x.reload(a.shard, run.No)
+		x.reloadUnrun(a)
 		return
 	}
 	x.address(d.Turn)
@@ -142,7 +160,8 @@ func (x *executor) unclaim(a *activation, run *store.Run) {
 
 // stall stops a run for a person, and then calls done.
 func (x *executor) stall(h *ownership.Shard, run store.Run, reason string, done func()) {
-	turn := verbs.BareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason})
+	turn := verbs.BareTurn(&run, store.Update{Status: store.Stalled, Marks: run.Marks, Reason: reason,
+		Audit: []store.Audit{stored.StallAudit(reason)}})
 	x.committer.SubmitTurn(committer.Turn{Shard: h, Turn: turn, Done: func(result store.TurnResult) {
 		defer done()
 		if result.Verdict != store.Committed {

@@ -2,19 +2,26 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/recovery"
+	"github.com/stet-run/stet/internal/steps"
 	"github.com/stet-run/stet/store"
 )
 
-// lose ends the stay of shards at once: bodies are cancelled, activations unwound.
-func (x *executor) lose(shards ...*ownership.Shard) {
+// lose ends the stay of shards at once: bodies are cancelled, activations unwound. It returns
+// those whose stay it has ended.
+func (x *executor) lose(shards ...*ownership.Shard) (ended []*ownership.Shard) {
+	if ended = x.shards.Lose(shards...); len(ended) == 0 {
+		return nil
+	}
 	lost := map[*ownership.Shard]bool{}
-	for _, h := range x.shards.Lose(shards...) {
+	for _, h := range ended {
 		lost[h] = true
 	}
 	// From here on nothing is added for these shards, in memory or to the suspects: both
@@ -25,6 +32,7 @@ func (x *executor) lose(shards ...*ownership.Shard) {
 		a.post(unwound{})
 	}
 	x.suspects.Forget(lost)
+	return ended
 }
 
 // fenced is called when the store has said that the lease is not current any more.
@@ -92,12 +100,21 @@ func (w shardWork) Lose(shards []store.Shard) {
 }
 
 // Drain implements cluster.Work.
-func (w shardWork) Drain(shards []store.Shard, released func([]store.Shard)) {
-	draining := w.x.shards.Drain(shards)
+func (w shardWork) Drain(shards []store.Shard, must bool, released func([]store.Shard)) {
+	leaving := w.x.shards.Leave(shards, must)
 	w.x.crew.Go(func() {
 		release := func(quiet []*ownership.Shard) { w.release(quiet, released) }
-		stuck := ownership.GiveBack(w.x.held, draining, w.x.e.cfg.Grace, lastWait, w.busy, release)
-		if len(stuck) > 0 {
+		g := ownership.Handover{
+			Set: &w.x.shards, Grace: -1, Last: lastWait, Window: closedFor, Pause: 8 * closedFor,
+			Busy: w.busy, Opened: w.opened, Release: release, Cut: w.cut,
+		}
+		switch {
+		case w.x.stay != nil: // its time is short, and nothing is to begin
+			g.Grace, g.Window = w.x.e.cfg.Grace, math.MaxInt64
+		case must:
+			g.Grace, g.Pause = w.x.e.cfg.Grace, 2*closedFor
+		}
+		if stuck := g.Run(w.x.held, leaving); len(stuck) > 0 {
 			w.x.log().Error("shards are given back, but code in them has not returned",
 				"code", strings.Join(w.stuck(stuck), "; "))
 			release(stuck)
@@ -105,36 +122,63 @@ func (w shardWork) Drain(shards []store.Shard, released func([]store.Shard)) {
 	})
 }
 
-// release ends the stay of draining shards, so that their leases can be given back.
+// closedFor is how long the runs in a shard that is to be given back may have to wait for the
+// bodies in it.
+const closedFor = 600 * time.Millisecond
+
+// opened lets the work in shards go on that could not be given back.
+func (w shardWork) opened(again []*ownership.Shard) {
+	for _, d := range w.x.dispatchers {
+		d.unsure.Store(true) // what was claimed meanwhile is not in memory
+	}
+	w.x.dispatchers.claimSoon()
+	for _, a := range w.x.memory.All() {
+		if slices.Contains(again, a.shard) {
+			a.post(timeReached{}) // its bodies may begin
+		}
+	}
+}
+
+// cut logs that bodies are cancelled.
+func (w shardWork) cut(shards []*ownership.Shard) {
+	if bodies := w.stuck(shards); len(bodies) > 0 {
+		w.x.log().Info("the grace period is over: bodies are cancelled, and begin again where their shards go",
+			"bodies", len(bodies), "shards", len(shards))
+	}
+}
+
+// release ends the stay of closed shards, so that their leases can be given back.
 func (w shardWork) release(quiet []*ownership.Shard, released func([]store.Shard)) {
-	if len(quiet) == 0 {
+	ended := w.x.lose(quiet...)
+	if len(ended) == 0 {
 		return
 	}
-	w.x.lose(quiet...)
-	shards := make([]store.Shard, len(quiet))
-	for i, h := range quiet {
+	shards := make([]store.Shard, len(ended))
+	for i, h := range ended {
 		shards[i] = h.ID()
 	}
 	w.x.e.cfg.Observer.Leases(observe.LeaseReleased, shards)
 	released(shards)
 }
 
-// busy returns the shards in which a body, code or a turn is under way.
-func (w shardWork) busy() map[*ownership.Shard]bool {
-	busy := map[*ownership.Shard]bool{}
+// busy returns the shards in which a body, code or a turn is under way, and for how long the
+// oldest body has been executing there.
+func (w shardWork) busy() map[*ownership.Shard]time.Duration {
+	busy, now := map[*ownership.Shard]time.Duration{}, w.x.e.time.Now()
 	for _, task := range w.x.steps.Pool.Running() {
-		busy[shardOf(task)] = true
+		h := shardOf(task)
+		busy[h] = max(busy[h], task.(*steps.Attempt).Age(now))
 	}
 	for _, a := range w.x.memory.All() {
 		a.mu.Lock()
 		if a.driving {
-			busy[a.shard] = true
+			busy[a.shard] = max(busy[a.shard], 0)
 		}
 		a.mu.Unlock()
 	}
 	for h := range w.x.shards.Now().All() {
 		if h.Committing() {
-			busy[h] = true
+			busy[h] = max(busy[h], 0)
 		}
 	}
 	return busy

@@ -86,8 +86,8 @@ func TestShardsAreSharedWithANodeThatJoins(t *testing.T) {
 	})
 }
 
-// A shard whose code does not return is given back all the same, after the grace period, and
-// the log names the code.
+// A shard of a node that must go, and whose code does not return, is given back all the same, after the grace
+// period, and the log names the code.
 func TestShardIsGivenBackThoughItsCodeHasNotReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Slots(2))
@@ -107,6 +107,14 @@ func TestShardIsGivenBackThoughItsCodeHasNotReturned(t *testing.T) {
 		synctest.Wait()
 		second := newEngine(t, s.Join(), "second", code)
 		defer serve(t, second)()
+		time.Sleep(time.Minute)
+		if n := begun.Load(); n != 4 {
+			t.Errorf("%d bodies have begun; a node that joins ends none", n)
+		}
+		drain := store.Node{ID: "first", Boot: first.Boot(), Draining: true}
+		if _, err := s.Register(t.Context(), drain); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Minute)
 		lines := l.lines("code in them has not returned")
 		if len(lines) != 1 || len(l.lines("step work")) != 1 {

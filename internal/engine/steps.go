@@ -28,7 +28,9 @@ func (a *activation) startNext() {
 func shardOf(task steps.Task) *ownership.Shard { return task.(*steps.Attempt).Run.(*activation).shard }
 
 // Leaving implements steps.Run.
-func (a *activation) Leaving() bool { return a.shard.Draining() }
+func (a *activation) Leaving(t *steps.Attempt) bool {
+	return a.shard.Defer(func() { a.x.steps.Pool.Start(t) })
+}
 
 // Ended implements steps.Run.
 func (a *activation) Ended(end steps.End) (drive func() steps.Task) {

@@ -30,6 +30,10 @@ func (x *executor) sweeper(d *dispatcher) *sweep.Sweeper {
 			return x.e.cfg.Payloads.Collect(ctx, x.e.base, payload.Spare)
 		},
 		Mine: func() bool { return d.held().Of(first) != nil },
+		Working: func() bool {
+			running, _ := x.memory.Counts()
+			return running > 0
+		},
 		Look: unserved.Look,
 	}
 }

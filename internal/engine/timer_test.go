@@ -29,7 +29,7 @@ func (w *waits) NextTimer() (at store.Time, needsInbox bool) { return w.until, w
 func newWaiting(t *testing.T, w *waits, from time.Time) *activation {
 	e := &Engine{cfg: Config{Poll: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}}
 	e.time.Observe(time.Time{}, store.TimeOf(from))
-	pool := steps.NewPool(1)
+	pool := steps.NewPool(1, false)
 	t.Cleanup(func() { pool.Stop() })
 	x := &executor{e: e, held: t.Context(), steps: steps.Env{Pool: pool}}
 	x.dispatchers = dispatchers{newDispatcher(x, 0, nil)}

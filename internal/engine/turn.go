@@ -90,7 +90,7 @@ func (a *activation) update(turn *store.Turn) {
 	shown := a.begun || len(turn.Entries) > 0
 	u := turn.Update
 	if u == nil {
-		a.turn.repeats = !a.touched && a.run.Suspect > 0 && repeats(turn)
+		a.turn.repeats = !a.touched && a.run.Suspect > 0 && runner.Repeats(a.code, turn)
 		if a.turn.repeats || a.touched && !a.former && (shown || a.code == nil) {
 			return
 		}
@@ -127,14 +127,6 @@ func (a *activation) update(turn *store.Turn) {
 	if u.Status == store.Suspended && a.releases {
 		permit.Release(u, &a.run)
 	}
-}
-
-// repeats reports whether a turn has only what an activation does each time, until something is
-// recorded that comes after: it looks at new items, and shows values and tags. A run that kills its
-// process has got no further with it.
-func repeats(t *store.Turn) bool {
-	return !t.Rewound && t.Update == nil && len(t.Prune)+len(t.Rewrites)+len(t.Entries)+len(t.Consumed)+len(t.Returned)+
-		len(t.Answers)+len(t.Appends)+len(t.Dead)+len(t.Refused)+len(t.Audit)+len(t.Sends) == 0
 }
 
 // answer takes the verdict on the turn under way, behind which rest is queued. It reports
@@ -216,7 +208,7 @@ func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
 		a.dispatcher().claimSoon()
 		return false
 	case a.r.Suspended():
-		a.x.memory.Park(a, a.r.Entries())
+		a.x.memory.Park(a, a.bytes())
 	}
 	return true
 }

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -38,8 +39,9 @@ type Config struct {
 // StillReady. After one that stalls it, and once it is broken, it does nothing.
 // Its methods are for one goroutine at a time.
 type Machine struct {
-	cfg  Config
-	size int // entries that stand, roughly
+	cfg   Config
+	sizes map[string]int // of what stands, in bytes of locations and values
+	bytes int            // all of them
 
 	items   []store.Item              // delivered and not given to the rules, by number
 	known   map[store.ItemNo]struct{} // delivered, as far as they may be delivered again
@@ -67,20 +69,25 @@ type settled struct {
 
 // New returns a machine that has loaded what stands.
 func New(cfg Config) *Machine {
-	m := &Machine{cfg: cfg, size: len(cfg.Entries), known: map[store.ItemNo]struct{}{}, w: &Writer{}}
+	m := &Machine{
+		cfg: cfg, sizes: make(map[string]int, len(cfg.Entries)), known: map[store.ItemNo]struct{}{}, w: &Writer{},
+	}
 	entries := slices.Clone(cfg.Entries)
 	for i := range entries {
 		e := &entries[i]
-		if e.Value != nil || e.Size == 0 {
-			continue
+		if e.Value == nil && e.Size > 0 {
+			if e.Value, m.broken = cfg.Fetch(e.Loc); m.broken != nil {
+				return m
+			}
 		}
-		if e.Value, m.broken = cfg.Fetch(e.Loc); m.broken != nil {
-			return m
-		}
+		m.stands(e)
 	}
 	m.cfg.Entries = nil
 	m.guard(func() {
-		if err := cfg.Rules.Load(entries); err != nil {
+		switch err := cfg.Rules.Load(entries); {
+		case errors.Is(err, ErrLacks):
+			m.broken = err
+		case err != nil:
 			m.stall = fmt.Sprintf("damaged: what stands in the record cannot be read: %v", err)
 		}
 	})
@@ -233,7 +240,12 @@ func (m *Machine) Take() *store.Turn {
 	}
 	m.underWay = true
 	m.ticked = m.ticked && !w.more
-	m.size = max(m.size+len(w.entries)-len(w.prune), 0)
+	for i := range w.prune {
+		m.gone(w.prune[i].From)
+	}
+	for i := range w.entries {
+		m.stands(&w.entries[i])
+	}
 	for no := range w.settled {
 		m.leaving = append(m.leaving, no)
 	}
@@ -284,8 +296,35 @@ func (m *Machine) NextTimer() (at store.Time, needsInbox bool) {
 	return m.cfg.Rules.Wake(), false
 }
 
-// Entries returns how many entries stand, roughly.
-func (m *Machine) Entries() int { return m.size }
+// stands notes the size of what stands at a location from now on.
+func (m *Machine) stands(e *store.Entry) {
+	m.gone(e.Loc)
+	size := len(e.Loc) + len(e.Value)
+	m.sizes[e.Loc] = size
+	m.bytes += size
+}
+
+// gone notes that nothing stands at a location any more.
+func (m *Machine) gone(loc string) {
+	m.bytes -= m.sizes[loc]
+	delete(m.sizes, loc)
+}
+
+const (
+	machineBytes = 4 << 10 // a machine with rules that know nothing yet
+	recordBytes  = 200     // what stands at a location, without its text and value
+	itemBytes    = 400     // an item, without its texts and value
+)
+
+// Bytes returns about how many bytes of memory the machine takes: what stands is in it twice, as it was read or
+// written and as its rules know it.
+func (m *Machine) Bytes() int {
+	n := machineBytes + len(m.sizes)*recordBytes + 2*m.bytes
+	for i := range m.items {
+		n += itemBytes + len(m.items[i].Value) + len(m.items[i].Headers)
+	}
+	return n
+}
 
 // Unwind ends the activation. A machine has nothing to end.
 func (m *Machine) Unwind() {}

@@ -1,10 +1,15 @@
 package entity
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/stet-run/stet/store"
 )
+
+// ErrLacks is wrapped by an error of Load whose reason is this process, such as one that lacks a time
+// zone. Nothing of it is written: the entity waits for a process that lacks nothing.
+var ErrLacks = errors.New("this process lacks what the record needs")
 
 // Rules is what one kind of entity does. It is pure: no clock, no store, no
 // goroutine, and nothing that is random. What it holds in memory is always what
@@ -16,7 +21,8 @@ type Rules interface {
 	// Load gives what stands, in the order of locations and with all values: what
 	// Put has written and Delete not deleted. It is called once, before the rest,
 	// also when nothing stands. Each entry has Loc, Value and Size. An error says
-	// that the entries are damaged: the entity stalls with it.
+	// that the entries are damaged: the entity stalls with it. One that wraps ErrLacks
+	// says that they are good, and only this process cannot follow them.
 	Load(entries []store.Entry) error
 
 	// Take is called for each item of the inbox, in the order of their numbers,

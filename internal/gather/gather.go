@@ -37,6 +37,13 @@ func (g *Gather[T]) Add(work ...T) {
 	}
 }
 
+// Waiting returns how much waits for a worker.
+func (g *Gather[T]) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting)
+}
+
 // work does a part, and then what waits.
 func (g *Gather[T]) work(part []T) {
 	for len(part) > 0 {

@@ -34,7 +34,7 @@ func (awaited) reopen(e *store.Entry, _ store.Time) (store.Entry, error) {
 	open := reopened(e)
 	open.State, open.Value = store.Withdrawn, stored.Link{
 		RunID: l.RunID, Workflow: l.Workflow, Leave: l.Leave, Detached: l.Detached,
-		Key: l.Key, Again: l.Again, Former: l.Former, Stands: stands, Fails: l.Fails,
+		Key: l.Key, Again: l.Again, Former: l.Former, Stands: stands, Fails: l.Fails, Named: l.Named,
 	}.Encode()
 	return open, nil
 }
@@ -75,7 +75,7 @@ func (child) trim(_ *history, e *store.Entry, cut int64) (store.Entry, error) {
 	}
 	again := *e
 	again.Size, again.Value = 0, stored.Link{
-		Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID, Fails: l.Fails,
+		Workflow: l.Workflow, Again: l.Again + 1, Former: l.RunID, Fails: l.Fails, Named: l.Named, Key: l.Key,
 	}.Encode()
 	return again, nil
 }
@@ -134,12 +134,12 @@ func Orphan(run *store.Run, loc location.Loc, childID string) store.Command {
 // location. Within a generation it is the same item each time.
 func CancelChild(run *store.Run, loc location.Loc, childID, why string) store.Command {
 	h := stored.Derive(run.Seed, "cancel", run.Generation, loc, 0)
-	return cancelChild(childID, hex.EncodeToString(h[:16]), why)
+	return cancelChild(run.No, childID, hex.EncodeToString(h[:16]), why)
 }
 
-// cancelChild returns the command that cancels a child by an item with the given ID.
-func cancelChild(childID, id, why string) store.Command {
+// cancelChild returns the command with which a run cancels its child by an item with the given ID.
+func cancelChild(parent store.RunNo, childID, id, why string) store.Command {
 	return store.Command{RunID: childID, Item: &store.Item{
-		Kind: store.ItemCancel, ID: id, Origin: id, Value: []byte(why),
+		Kind: store.ItemCancel, ID: id, Origin: id, Value: []byte(why), Headers: stored.FromParent(parent),
 	}}
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,6 +40,9 @@ type Revert struct {
 	Rewrites []store.Entry
 	Returned []store.Item // what the reverted part has consumed, by number
 	Children []string     // IDs of those begun there that end with their parent
+	// Failed are the IDs of the children whose failures a retry reverts, in the order of their
+	// ends: they are to be retried, too. Of a rewind there are none.
+	Failed []string
 	// Sends is for topics and queues: events that were taken, waits that stood, and
 	// permits. ForRun adds those that depend on the run.
 	Sends  []store.Command
@@ -101,6 +105,7 @@ func Rewind(entries []store.Entry, at location.Loc, now store.Time) (*Revert, er
 func (h *history) revert(cut int64, now store.Time, also func(*store.Entry) bool, same bool) (*Revert, error) {
 	r := &Revert{Cut: cut}
 	kept := true // the entry before
+	var failed []*store.Entry
 	for i := range h.entries {
 		e := &h.entries[i]
 		completed := e.Seq >= cut
@@ -117,6 +122,12 @@ func (h *history) revert(cut int64, now store.Time, also func(*store.Entry) bool
 		}
 		if err == nil && (gone || completed) {
 			err = of(e).giveBack(r, e, gone && !same)
+		}
+		if same && e.Kind == store.KindChild {
+			again := !gone && !completed && open.Loc != "" // was to be cancelled, and may have failed before
+			if again || completed && e.State == store.FailedEntry {
+				failed = append(failed, e)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -139,8 +150,54 @@ func (h *history) revert(cut int64, now store.Time, also func(*store.Entry) bool
 		}
 		kept = !gone
 	}
+	if err := r.retryToo(failed); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(r.Returned, func(a, b store.Item) int { return int(a.No - b.No) })
 	return r, nil
+}
+
+// retryToo notes the children of failed entries.
+func (r *Revert) retryToo(failed []*store.Entry) error {
+	slices.SortFunc(failed, func(a, b *store.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, e := range failed {
+		l, err := stored.DecodeLink(e.State, e.Value)
+		switch {
+		case err != nil:
+			return damaged(e, err)
+		case l.RunID != "":
+			r.Failed = append(r.Failed, l.RunID)
+		}
+	}
+	return nil
+}
+
+// Retries returns the commands that retry Failed. Each is a request like that for the run
+// itself: by the same person, and with the same value. Ends of these children that were told
+// before that do not count any more: some are still in the inbox.
+func (r *Revert) Retries(request *store.Item, newID func() string) ([]store.Command, error) {
+	for i := range r.Rewrites {
+		e := &r.Rewrites[i]
+		if e.Kind != store.KindChild {
+			continue
+		}
+		l, err := stored.DecodeLink(e.State, e.Value)
+		if err != nil {
+			return nil, damaged(e, err)
+		}
+		if slices.Contains(r.Failed, cmp.Or(l.Former, l.RunID)) {
+			l.Since = request.No
+			e.Value = l.Encode()
+		}
+	}
+	var retries []store.Command
+	for _, child := range r.Failed {
+		id := newID()
+		retries = append(retries, store.Command{RunID: child, Item: &store.Item{
+			Kind: store.ItemRetry, ID: id, Origin: id, Name: request.Name, Value: request.Value,
+		}})
+	}
+	return retries, nil
 }
 
 // spanOf returns the span of one location without what is inside it.
@@ -187,11 +244,11 @@ func (r *Revert) Apply(entries []store.Entry) []store.Entry {
 	return stands
 }
 
-// Cancels returns the commands that cancel Children. newID makes IDs of items.
-func (r *Revert) Cancels(newID func() string) []store.Command {
+// Cancels returns the commands with which their parent cancels Children. newID makes IDs of items.
+func (r *Revert) Cancels(parent store.RunNo, newID func() string) []store.Command {
 	var cancels []store.Command
 	for _, child := range r.Children {
-		cancels = append(cancels, cancelChild(child, newID(), "its parent was rewound to before it"))
+		cancels = append(cancels, cancelChild(parent, child, newID(), "its parent was rewound to before it"))
 	}
 	return cancels
 }
@@ -205,6 +262,9 @@ func (r *Revert) String() string {
 	}
 	if n := len(r.events); n > 0 {
 		text += fmt.Sprintf(", %d events back at their topics", n)
+	}
+	if n := len(r.Failed); n > 0 {
+		text += fmt.Sprintf(", %d children retried as far as they have failed", n)
 	}
 	if n := len(r.Children); n > 0 {
 		text += fmt.Sprintf(", %d children cancelled", n)

@@ -120,14 +120,15 @@ func UndoOf(step location.Loc) location.Loc { return step.Name("undo", 1) }
 // Owed lists the locations of the steps in a history that carry a compensation, have
 // completed and were not undone. They are in text form and in the order in which they
 // would be undone: the newest completion first. Before them are children that are not known
-// to have ended.
+// to have ended, and steps whose bodies may have had an effect that is not recorded. Of open
+// steps the values are read (Unread).
 func Owed(entries []store.Entry) []string {
 	undone := map[string]bool{}
 	var owed []store.Entry
 	var open []string
 	for i := range entries {
 		switch e := &entries[i]; {
-		case e.Kind == store.KindChild && e.State == store.Open && e.Owes:
+		case e.Kind == store.KindChild && e.State == store.Open && e.Owes, unsure(e):
 			open = append(open, place(e).String())
 		case e.State != store.Done:
 		case e.Kind.Undoes():
@@ -149,6 +150,28 @@ func Owed(entries []store.Entry) []string {
 		}
 	}
 	return places
+}
+
+// Unread returns the locations of the entries whose values Owed reads and a snapshot has left
+// out.
+func Unread(entries []store.Entry) []string {
+	var locs []string
+	for i := range entries {
+		if e := &entries[i]; e.Kind == store.KindStep && e.State == store.Open && e.Owes && e.Value == nil && e.Size > 0 {
+			locs = append(locs, e.Loc)
+		}
+	}
+	return locs
+}
+
+// unsure reports whether an entry is of a step with a compensation that has not ended, and
+// whose body may have had an effect.
+func unsure(e *store.Entry) bool {
+	if e.Kind != store.KindStep || e.State != store.Open || !e.Owes {
+		return false
+	}
+	p, err := stored.DecodeProgress(e.Value)
+	return err == nil && p.Unsure
 }
 
 // endsRun reports whether an entry is of a compensation at the end of the run.

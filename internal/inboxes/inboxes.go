@@ -36,7 +36,7 @@ const (
 // Reader reads runs. A store.Store is one.
 type Reader interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
-	Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error)
+	Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error)
 }
 
 // First says what a sender does that has sent nothing to a run yet.
@@ -57,8 +57,15 @@ type Guard struct {
 	reader Reader
 	limits Limits
 
-	mu   sync.Mutex
-	runs map[string]*room
+	mu    sync.Mutex
+	runs  map[string]*room
+	looks map[string]*look // by run, under way
+}
+
+// look is a look into an inbox, for which other senders to the run wait.
+type look struct {
+	done chan struct{} // is closed at its end
+	err  error         // set before: it has found nothing out
 }
 
 // room is the memory of one inbox.
@@ -71,7 +78,7 @@ type room struct {
 
 // New returns a Guard that knows nothing yet.
 func New(reader Reader, limits Limits) *Guard {
-	return &Guard{reader: reader, limits: limits, runs: map[string]*room{}}
+	return &Guard{reader: reader, limits: limits, runs: map[string]*room{}, looks: map[string]*look{}}
 }
 
 // guards reports whether items of the kind are bounded.
@@ -85,36 +92,70 @@ func (g *Guard) Admit(ctx context.Context, runID string, it *store.Item, first F
 		return nil
 	}
 	g.mu.Lock()
-	r := g.runs[runID]
-	switch {
-	case r == nil && first == Blindly, r != nil && r.items > 0 && r.bytes > 0:
+	for alone := false; ; {
+		r := g.runs[runID]
+		switch {
+		case r == nil && first == Blindly, r != nil && r.items > 0 && r.bytes > 0:
+			g.mu.Unlock()
+			return nil
+		case r != nil && r.full != nil && time.Since(r.looked) < lookFor:
+			defer g.mu.Unlock()
+			return r.full
+		}
+		no := store.RunNo(0)
+		if r != nil {
+			no = r.no
+		}
+		under := g.looks[runID]
+		if under == nil || alone {
+			own := &look{done: make(chan struct{})}
+			if under == nil {
+				g.looks[runID] = own
+			}
+			g.mu.Unlock()
+			err := g.look(ctx, runID, no, it)
+			g.mu.Lock()
+			if own.err = err; g.looks[runID] == own {
+				delete(g.looks, runID)
+			}
+			g.mu.Unlock()
+			close(own.done)
+			return err
+		}
 		g.mu.Unlock()
-		return nil
-	case r != nil && r.full != nil && time.Since(r.looked) < lookFor:
-		defer g.mu.Unlock()
-		return r.full
+		select {
+		case <-under.done:
+		case <-ctx.Done():
+			return fmt.Errorf("how full the inbox of run %q is: %w", runID, context.Cause(ctx))
+		}
+		// One that has failed, perhaps because its sender has left, says nothing to others.
+		alone = under.err != nil && !errors.Is(under.err, ErrFull)
+		g.mu.Lock()
 	}
-	seen := room{}
-	if r != nil {
-		seen = *r
+}
+
+// look counts the messages and updates in the inbox of a run, whose number is 0 if it is not known, and notes how much
+// room there is for more. The error wraps ErrFull if there is none.
+func (g *Guard) look(ctx context.Context, runID string, no store.RunNo, it *store.Item) (err error) {
+	var sum store.Pending
+	if no == 0 {
+		no, err = g.find(ctx, runID)
 	}
-	g.mu.Unlock()
-	items, bytes, err := 0, 0, error(nil)
-	if seen.no == 0 {
-		seen.no, err = g.find(ctx, runID)
-	}
-	if err == nil && seen.no != 0 {
-		items, bytes, err = g.look(ctx, seen.no)
+	if err == nil && no != 0 {
+		// A grant that the run has not taken counts as one message.
+		sum, err = g.reader.Pending(ctx, store.PendingQuery{Run: no, Kinds: []store.ItemKind{store.ItemMessage,
+			store.ItemUpdate, store.ItemGrant}})
 	}
 	if err != nil {
 		return fmt.Errorf("how full the inbox of run %q is: %w", runID, err)
 	}
-	if seen.no == 0 {
+	if no == 0 {
 		return nil // there is no such run: the sending says so
 	}
+	items, bytes := sum.Items, int(sum.Bytes)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r = g.of(runID, seen.no)
+	r := g.of(runID, no)
 	r.items, r.bytes = g.blind(items, bytes)
 	r.looked, r.full = time.Now(), nil
 	if r.items <= 0 || r.bytes <= 0 {
@@ -177,20 +218,4 @@ func (g *Guard) blind(items, bytes int) (moreItems, moreBytes int) {
 		moreBytes = min(moreBytes, g.limits.Bytes-bytes)
 	}
 	return moreItems, moreBytes
-}
-
-// look returns how many messages and updates of how many bytes the inbox of a run holds. It
-// reads no large values.
-func (g *Guard) look(ctx context.Context, no store.RunNo) (items, bytes int, err error) {
-	inbox, err := g.reader.Inbox(ctx, no)
-	if err != nil {
-		return 0, 0, err
-	}
-	for i := range inbox {
-		it := &inbox[i]
-		if guards(it) {
-			items, bytes = items+1, bytes+len(it.Value)+it.Size
-		}
-	}
-	return items, bytes, nil
 }

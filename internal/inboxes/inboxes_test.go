@@ -3,6 +3,8 @@ package inboxes_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 type inbox struct {
 	items []store.Item
 	looks int
+	slow  chan struct{} // a look takes until it is closed; nil: no time
 }
 
 func (b *inbox) List(_ context.Context, f store.Filter) (store.Page, error) {
@@ -24,9 +27,21 @@ func (b *inbox) List(_ context.Context, f store.Filter) (store.Page, error) {
 	return store.Page{Runs: []store.Run{{No: 7}}}, nil
 }
 
-func (b *inbox) Inbox(context.Context, store.RunNo, ...string) ([]store.Item, error) {
+func (b *inbox) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
 	b.looks++
-	return b.items, nil
+	if b.slow != nil {
+		select {
+		case <-b.slow:
+		case <-ctx.Done():
+			return sum, ctx.Err()
+		}
+	}
+	for _, it := range b.items {
+		if slices.Contains(q.Kinds, it.Kind) {
+			sum.Items, sum.Bytes = sum.Items+1, sum.Bytes+int64(len(it.Value)+it.Size)
+		}
+	}
+	return sum, nil
 }
 
 // send sends a message of some bytes and reports whether it was admitted.
@@ -143,5 +158,54 @@ func TestFirst(t *testing.T) {
 		}
 		g.Sent("r", 7, it)
 		b.items = full[:min(299+i, 300)]
+	}
+}
+
+// TestOneLooks: of many senders to a run one looks into the inbox, and the others wait for its answer. When it gives
+// up, the others find out for themselves.
+func TestOneLooks(t *testing.T) {
+	for name, leaves := range map[string]bool{"to the end": false, "and gives up": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &inbox{slow: make(chan struct{})}
+				g := inboxes.New(b, inboxes.Limits{Items: 300, Bytes: -1})
+				first, leave := context.WithCancel(t.Context())
+				defer leave()
+				var senders sync.WaitGroup
+				send := func(ctx context.Context, want error) {
+					senders.Go(func() {
+						err := g.Admit(ctx, "r", &store.Item{Kind: store.ItemMessage}, inboxes.Looks)
+						if !errors.Is(err, want) {
+							t.Errorf("a sender is told %v, expected %v", err, want)
+						}
+					})
+				}
+				if leaves {
+					send(first, context.Canceled)
+				} else {
+					send(first, nil)
+				}
+				synctest.Wait()
+				send(t.Context(), nil)
+				if !leaves {
+					for range 50 {
+						send(t.Context(), nil)
+					}
+				}
+				synctest.Wait()
+				if b.looks != 1 {
+					t.Errorf("%d senders look, expected one", b.looks)
+				}
+				if leaves {
+					leave()
+					synctest.Wait()
+				}
+				close(b.slow)
+				senders.Wait()
+				if want := 1 + map[bool]int{true: 1}[leaves]; b.looks != want {
+					t.Errorf("the inbox was read %d times, expected %d", b.looks, want)
+				}
+			})
+		})
 	}
 }

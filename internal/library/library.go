@@ -4,6 +4,7 @@ package library
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -19,11 +20,14 @@ import (
 // Workflow is the code of one workflow.
 type Workflow = definition.Workflow
 
+// ErrNoCode says that there is no code for a run, now or later, unless a person provides it.
+var ErrNoCode = errors.New("there is no code for this run")
+
 // Source has code of workflows that the process was not made with. It is used concurrently.
 type Source interface {
 	// Names returns the names of its workflows.
 	Names(ctx context.Context) ([]string, error)
-	// Code returns the code for a run of one of them, whose history is given.
+	// Code returns the code for a run of one of them, whose history is given. After ErrNoCode it is not asked again.
 	Code(ctx context.Context, s *store.Snapshot) (Workflow, error)
 }
 
@@ -51,6 +55,7 @@ type Shelf struct {
 	Source Source              // nil: none
 	Beside []string            // other names that Executed returns
 
+	told     sync.Map   // workflows whose code was lacking, and when that was told
 	changing sync.Mutex // held while the names are read and replaced
 	names    atomic.Pointer[names]
 }
@@ -171,20 +176,28 @@ func (s *Shelf) Shared(ctx context.Context, name string) bool {
 	return s.IsShared(name)
 }
 
-// Fetch puts the code for a run into w, within limit. It reports false, and logs, if the Source
-// does not give it.
-func (s *Shelf) Fetch(
-	ctx context.Context, limit time.Duration, log *slog.Logger, of *store.Snapshot, w *Workflow,
-) bool {
+// Fetch puts the code for a run into w, within limit, unless the Source has an error.
+func (s *Shelf) Fetch(ctx context.Context, limit time.Duration, of *store.Snapshot, w *Workflow) error {
 	limited, done := context.WithTimeout(ctx, limit)
 	defer done()
 	code, err := s.Of(limited, of)
-	if err != nil {
-		log.Error("the library does not give the code of a run; trying again", "run_id", of.Run.ID,
-			"workflow", of.Run.Workflow, "error", err)
+	if err == nil {
+		*w = code
+	}
+	return err
+}
+
+// again is after what time the lack of a workflow's code is told again.
+const again = time.Minute
+
+// Tell reports whether the log is to be told at a time that the code of a workflow is lacking: once a minute, however
+// many runs ask for it.
+func (s *Shelf) Tell(workflow string, now time.Time) bool {
+	last, told := s.told.Load(workflow)
+	if told && now.Sub(last.(time.Time)) < again {
 		return false
 	}
-	*w = code
+	s.told.Store(workflow, now)
 	return true
 }
 

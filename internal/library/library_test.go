@@ -111,27 +111,42 @@ func TestCodeThatIsNotGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := &store.Snapshot{Run: store.Run{ID: "r", Workflow: "script"}}
-		var log bytes.Buffer
-		fetch := func() (int, bool) {
+		fetch := func() (int, error) {
 			w := library.Workflow{PauseAfter: -1}
-			ok := shelf.Fetch(t.Context(), time.Second, slog.New(slog.NewTextHandler(&log, nil)), of, &w)
-			return w.PauseAfter, ok
+			err := shelf.Fetch(t.Context(), time.Second, of, &w)
+			return w.PauseAfter, err
 		}
-		if n, ok := fetch(); !ok || n != len("script") {
-			t.Errorf("found %d, %v", n, ok)
+		if n, err := fetch(); err != nil || n != len("script") {
+			t.Errorf("found %d, %v", n, err)
 		}
 		from.set(func(s *source) { s.away = true })
-		if n, ok := fetch(); ok || n != -1 || !strings.Contains(log.String(), errAway.Error()) {
-			t.Errorf("of a source that cannot be read: %d, %v, %s", n, ok, &log)
+		if n, err := fetch(); !errors.Is(err, errAway) || n != -1 {
+			t.Errorf("of a source that cannot be read: %d, %v", n, err)
 		}
 		from.set(func(s *source) { s.hangs = true })
 		before := time.Now()
-		if n, ok := fetch(); ok || n != -1 || time.Since(before) != time.Second {
-			t.Errorf("of a source that hangs: %d, %v after %v", n, ok, time.Since(before))
+		if n, err := fetch(); err == nil || n != -1 || time.Since(before) != time.Second {
+			t.Errorf("of a source that hangs: %d, %v after %v", n, err, time.Since(before))
 		}
 		from.set(func(s *source) { s.away, s.hangs = false, false })
-		if n, ok := fetch(); !ok || n != len("script") {
-			t.Errorf("afterwards: %d, %v", n, ok)
+		if n, err := fetch(); err != nil || n != len("script") {
+			t.Errorf("afterwards: %d, %v", n, err)
 		}
 	})
+}
+
+// TestALackIsToldOnceAMinute: of each workflow.
+func TestALackIsToldOnceAMinute(t *testing.T) {
+	var shelf library.Shelf
+	now := time.Now()
+	for _, row := range []struct {
+		workflow string
+		after    time.Duration
+		want     bool
+	}{{"a", 0, true}, {"a", time.Second, false}, {"b", time.Second, true}, {"a", 59 * time.Second, false},
+		{"a", time.Minute, true}, {"a", 61 * time.Second, false}} {
+		if got := shelf.Tell(row.workflow, now.Add(row.after)); got != row.want {
+			t.Errorf("%s after %s: %t", row.workflow, row.after, got)
+		}
+	}
 }

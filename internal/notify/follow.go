@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stet-run/stet/store"
 )
@@ -68,18 +69,53 @@ func (w *Waiters) Follow(
 		if err == nil {
 			more, err = read()
 		}
+		var again <-chan time.Time
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return true, context.Cause(ctx)
+		case away(err):
+			again = time.After(w.cfg.Poll)
 		case err != nil, !more, page.Runs[0].Status.Terminal():
 			return true, err
 		}
 		select {
 		case <-f.hints:
+		case <-again:
 		case <-ctx.Done():
-			return true, context.Cause(ctx)
+			return true, because(ctx, err)
 		}
 	}
+}
+
+// Persist calls read until it finds the store there: it returns nil, or the first other error than that the store is
+// away. The error after ctx's end says why it has waited.
+func (w *Waiters) Persist(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		if !away(err) {
+			return err
+		}
+		select {
+		case <-time.After(w.cfg.Poll):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return because(ctx, err)
+		}
+	}
+}
+
+// away reports whether a store that does not answer now may do so later.
+func away(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClosed)
+}
+
+// because returns the cause of ctx's end, with the error that the store has returned last; nil: none.
+func because(ctx context.Context, last error) error {
+	if last == nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: at last: %w", context.Cause(ctx), last)
 }
 
 // Verdict waits for the owner's answer to a request that was applied as item no with the
@@ -100,7 +136,10 @@ func (w *Waiters) await(ctx context.Context, f *follower, itemID string) ([]byte
 	defer w.join(f)()
 	for {
 		items, err := w.cfg.Store.Inbox(ctx, f.run, itemID)
+		var again <-chan time.Time
 		switch {
+		case away(err):
+			again = time.After(w.cfg.Poll)
 		case err != nil && ctx.Err() == nil:
 			return nil, err
 		case err != nil:
@@ -110,6 +149,7 @@ func (w *Waiters) await(ctx context.Context, f *follower, itemID string) ([]byte
 			return nil, nil
 		}
 		select {
+		case <-again:
 		case <-f.hints:
 			w.mu.Lock()
 			verdict := f.verdict

@@ -116,7 +116,9 @@ func (w *Waiters) readSome(ctx context.Context, some []*ending) {
 	defer w.mu.Unlock()
 	w.unread = slices.DeleteFunc(w.unread, func(e *ending) bool { return slices.Contains(some, e) })
 	for _, e := range some {
+		e.last = err
 		switch run := runs[e.id]; {
+		case away(err): // the next poll reads again
 		case err != nil || run == nil:
 			e.deliver(result{err: err})
 		case over(run):

@@ -27,6 +27,7 @@ type world struct {
 	feeds   []store.Feed
 	reads   []string // what was asked
 	bad     string   // a List with this ID fails
+	away    int      // so many reads find that the store is away
 	change  chan store.Change
 	memory  map[string]bool // IDs of the runs in memory
 	term    any             // see notify.Config.Sole
@@ -59,6 +60,9 @@ func (w *world) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		what = "whole"
 	}
 	w.reads = append(w.reads, fmt.Sprintf("%s%v%v", what, slices.Sorted(slices.Values(f.IDs)), f.Nos))
+	if err := w.leaves(); err != nil {
+		return store.Page{}, err
+	}
 	if slices.Contains(f.IDs, w.bad) {
 		return store.Page{}, errUnreadable
 	}
@@ -82,6 +86,9 @@ func (w *world) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads = append(w.reads, fmt.Sprint("item ", ids[0], run))
+	if err := w.leaves(); err != nil {
+		return nil, err
+	}
 	if item, there := w.items[ids[0]]; there {
 		return []store.Item{item}, ctx.Err()
 	}
@@ -95,6 +102,15 @@ func (w *world) Changed(ctx context.Context) (store.Change, error) {
 	case <-ctx.Done():
 		return store.Change{}, ctx.Err()
 	}
+}
+
+// leaves returns the error of a store that is away. w.mu is held.
+func (w *world) leaves() error {
+	if w.away == 0 {
+		return nil
+	}
+	w.away--
+	return fmt.Errorf("%w: the server restarts", store.ErrUnavailable)
 }
 
 // afterRead waits until the item was read.

@@ -44,6 +44,7 @@ type Waiters struct {
 type ending struct {
 	id      string
 	results chan result // capacity 1: the first
+	last    error       // of the last read, while the store is away; guarded by Waiters.mu
 }
 
 // result is what a call of Wait returns.
@@ -65,7 +66,7 @@ func New(cfg Config) *Waiters {
 
 // Wait blocks until the run has ended or stalled, and returns it with its input and output.
 // ok is false if there is no such run. An error is that of a read, or the cause of ctx's
-// end.
+// end. While the store is away it goes on.
 func (w *Waiters) Wait(ctx context.Context, runID string) (run store.Run, ok bool, err error) {
 	e := &ending{id: runID, results: make(chan result, 1)}
 	w.mu.Lock()
@@ -86,7 +87,9 @@ func (w *Waiters) Wait(ctx context.Context, runID string) (run store.Run, ok boo
 	case r := <-e.results:
 		return r.run, r.ok, r.err
 	case <-ctx.Done():
-		return store.Run{}, true, context.Cause(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return store.Run{}, true, because(ctx, e.last)
 	}
 }
 

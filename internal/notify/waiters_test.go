@@ -192,3 +192,48 @@ func TestReaderStops(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestWaitsGoOnWhileTheStoreIsAway: each kind of call reads again after a poll interval, until the store answers or its
+// context ends. Then the error says why it has waited.
+func TestWaitsGoOnWhileTheStoreIsAway(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *world) error{
+		"wait": func(ctx context.Context, w *world) error {
+			_, _, err := w.waiters.Wait(ctx, "r")
+			return err
+		},
+		"follow": func(ctx context.Context, w *world) error {
+			_, err := w.waiters.Follow(ctx, 1, func() (bool, error) { return true, nil })
+			return err
+		},
+		"verdict": func(ctx context.Context, w *world) error {
+			_, err := w.waiters.Verdict(ctx, 1, 5, "item")
+			return err
+		},
+	} {
+		for _, ends := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.run(1, "r", store.Succeeded)
+				w.items["item"] = store.Item{No: 5, ID: "item", State: store.Consumed, Verdict: []byte("v")}
+				w.away = 3
+				ctx := t.Context()
+				if ends {
+					w.away = 1000
+					limited, cancel := context.WithTimeout(ctx, 10*time.Minute+30*time.Second)
+					defer cancel()
+					ctx = limited
+				}
+				begun := time.Now()
+				err := call(ctx, w)
+				switch took := time.Since(begun); {
+				case !ends && (err != nil || took > 10*time.Minute):
+					t.Errorf("%s: after %s: %v", name, took, err)
+				case ends && !errors.Is(err, context.DeadlineExceeded):
+					t.Errorf("%s: %v; want that the context has ended", name, err)
+				case ends && name != "verdict" && !errors.Is(err, store.ErrUnavailable):
+					t.Errorf("%s: %v; want that the store is away, too", name, err)
+				}
+			})
+		}
+	}
+}

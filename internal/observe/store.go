@@ -184,6 +184,12 @@ func (s *observed) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([
 	return items, err
 }
 
+func (s *observed) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
+	sum, err := s.Store.Pending(ctx, q)
+	s.failed("pending", err)
+	return sum, err
+}
+
 func (s *observed) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
 	feeds, err := s.Store.Feeds(ctx, q)
 	s.failed("feeds", err)

@@ -9,17 +9,21 @@
 //
 //		         Take
 //		           │
-//		           ▼     Drain            Lose, when nothing is done in it
-//		        ┌──────┐       ┌──────────┐       ┌──────┐
-//		        │ open │──────►│ draining │──────►│ lost │
-//		        └──────┘       └──────────┘       └──────┘
-//		           └──────────────────────────────────▲
+//		           ▼     Close            Lose, when nothing is done in it
+//		        ┌──────┐──────►┌──────────┐       ┌──────┐
+//		        │ open │       │ draining │──────►│ lost │
+//		        └──────┘◄──────└──────────┘       └──────┘
+//		           │     Open                         ▲
+//		           └──────────────────────────────────┘
 //		             Lose: the lease is gone
 //
-//	  - Drain: nothing new begins in the shard; what has begun may end.
+//	  - Close: nothing new begins in the shard; what has begun may end.
+//	  - Open: what has begun takes too long, and the shard goes on for now.
 //	  - Release: a draining shard in which nothing is done is lost on purpose, and its
 //	    lease is given back to the store afterwards.
 //	  - Lose: the stay is over at once, and its context ends.
+//
+// A [Handover] decides when the shards that a process gives back are closed and opened.
 //
 // The package calls no store and starts no goroutine. Whether this process may still
 // write is decided by the store, by the epoch of the lease.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/store"
@@ -33,8 +35,8 @@ func TestAnEmptySetHoldsNothing(t *testing.T) {
 	if now.Of(shard(1)) != nil || len(now.Leases()) > 0 || len(now.Open()) > 0 || now.AnyOpen(&all) {
 		t.Errorf("the zero Set holds %v", now.Leases())
 	}
-	if held := set.Drain([]store.Shard{shard(1)}); len(held) > 0 {
-		t.Errorf("of nothing %d shards are draining", len(held))
+	if held := set.Leave([]store.Shard{shard(1)}, true); len(held) > 0 {
+		t.Errorf("of nothing %d shards are to be given back", len(held))
 	}
 	if lost := set.Lose(); len(lost) > 0 {
 		t.Errorf("of nothing %d shards are lost", len(lost))
@@ -60,8 +62,9 @@ func TestShardsOfOneMomentDoNotChange(t *testing.T) {
 func TestADrainingShardIsHeldAndNotOpen(t *testing.T) {
 	var set ownership.Set
 	set.Take(t.Context(), []store.Lease{lease(1, 1), lease(2, 1)})
-	held := set.Drain([]store.Shard{shard(1), shard(9)})
-	if len(held) != 1 || held[0].ID() != shard(1) || !held[0].Draining() || held[0].Lost() {
+	held := set.Leave([]store.Shard{shard(1), shard(9)}, false)
+	set.Close(held...)
+	if len(held) != 1 || held[0].ID() != shard(1) || held[0].Must() || !held[0].Draining() || held[0].Lost() {
 		t.Fatalf("draining are %v", held)
 	}
 	now := set.Now()
@@ -174,7 +177,7 @@ func TestEachLaneHasItsShards(t *testing.T) {
 		t.Errorf("of nothing the second lane has %v", got)
 	}
 	set.Take(t.Context(), []store.Lease{lease(1, 1), lease(2, 1), lease(3, 1)})
-	set.Drain([]store.Shard{shard(3)})
+	set.Close(set.Now().Of(shard(3)))
 	now := set.Now()
 	if got := slots(now.Leases()); !slices.Equal(got, []int{1, 2, 3}) {
 		t.Errorf("held are %v", got)
@@ -188,4 +191,139 @@ func TestEachLaneHasItsShards(t *testing.T) {
 	if now.In(0).Of(shard(1)) != nil || now.In(1).Of(shard(1)) != now.Of(shard(1)) {
 		t.Error("a shard is in its lane, and in no other")
 	}
+}
+
+// What could not begin in a closed shard begins when it is opened again, once.
+func TestAClosedShardGoesOnWhereItWas(t *testing.T) {
+	var set ownership.Set
+	set.Take(t.Context(), []store.Lease{lease(1, 1)})
+	held, begun := set.Now().Of(shard(1)), 0
+	begin := func() { begun++ }
+	if held.Defer(begin) {
+		t.Error("something is deferred in an open shard")
+	}
+	set.Close(held)
+	if !held.Defer(begin) || begun > 0 {
+		t.Error("nothing is deferred in a closed shard")
+	}
+	set.Open(held)
+	set.Close(held)
+	set.Open(held)
+	if begun != 1 || held.Draining() || len(set.Now().Open()) != 1 {
+		t.Errorf("begun %d times; the open leases are %v", begun, set.Now().Open())
+	}
+}
+
+// TestHandover: a shard goes as soon as nothing is under way in it; one with a long body goes on meanwhile, and
+// is cancelled only if it must go. A shard whose lease is lost meanwhile is not released.
+func TestHandover(t *testing.T) {
+	const window = time.Second
+	for _, c := range []struct {
+		name     string
+		must     bool
+		body     time.Duration // that has begun a minute before; 0: none
+		young    bool          // it begins with the handover
+		lost     bool
+		released time.Duration // negative: never
+		closed   time.Duration // in total, at most
+	}{
+		{"rests", false, 0, false, false, 0, 0},
+		{"has a short body", false, window / 2, true, false, window / 2, window / 2},
+		{"has a body that becomes long", false, 3 * window, true, false, 3 * window, window},
+		{"has a long body", false, time.Hour, false, false, time.Hour, 0},
+		{"has a long body, and must go", true, time.Hour, false, false, 15 * window, 0},
+		{"is lost meanwhile", false, 3 * window, true, true, -1, window},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var set ownership.Set
+				set.Take(t.Context(), []store.Lease{lease(1, 1)})
+				held := set.Now().Of(shard(1))
+				began, released := time.Now(), time.Duration(-1)
+				age := time.Minute
+				if c.young {
+					age = 0
+				}
+				closed, last := time.Duration(0), began
+				g := &ownership.Handover{
+					Set: &set, Grace: -1, Last: window, Window: window, Pause: 8 * window,
+					Busy: func() map[*ownership.Shard]time.Duration {
+						now := time.Now()
+						if held.Draining() {
+							closed += now.Sub(last)
+						}
+						last = now
+						if since := now.Sub(began); since < c.body && held.Context().Err() == nil {
+							return map[*ownership.Shard]time.Duration{held: age + since}
+						}
+						return nil
+					},
+					Opened: func([]*ownership.Shard) {},
+					Release: func(quiet []*ownership.Shard) {
+						if len(quiet) > 0 {
+							released = time.Since(began)
+						}
+					},
+				}
+				if c.must {
+					g.Grace = 15 * window
+				}
+				if c.lost {
+					time.AfterFunc(2*window, func() { set.Lose(held) })
+				}
+				if stuck := g.Run(t.Context(), set.Leave([]store.Shard{shard(1)}, c.must)); len(stuck) > 0 {
+					t.Errorf("%d shards are stuck", len(stuck))
+				}
+				const slack = 100 * time.Millisecond
+				if released < c.released || released > c.released+slack && c.released >= 0 {
+					t.Errorf("released after %s, want %s", released, c.released)
+				}
+				if closed > c.closed+slack {
+					t.Errorf("its other runs had to wait for %s, want %s", closed, c.closed)
+				}
+			})
+		})
+	}
+}
+
+// TestAHandoverTakesOverAnother: a shard that was closed for one handover, as a node has joined, is opened by the one
+// that takes over, as this node stops.
+func TestAHandoverTakesOverAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window = time.Second
+		var set ownership.Set
+		set.Take(t.Context(), []store.Lease{lease(1, 1)})
+		held, began := set.Now().Of(shard(1)), time.Now()
+		give := func(must bool) {
+			g := ownership.Handover{
+				Set: &set, Grace: -1, Last: window, Window: window, Pause: 8 * window,
+				Busy: func() map[*ownership.Shard]time.Duration {
+					if held.Context().Err() != nil {
+						return nil
+					}
+					return map[*ownership.Shard]time.Duration{held: time.Since(began)}
+				},
+				Opened: func([]*ownership.Shard) {}, Release: func(quiet []*ownership.Shard) { set.Lose(quiet...) },
+			}
+			if must {
+				g.Grace = 15 * window
+			}
+			g.Run(t.Context(), set.Leave([]store.Shard{shard(1)}, must))
+		}
+		var both sync.WaitGroup
+		both.Go(func() { give(false) })
+		time.Sleep(window / 2)
+		if !held.Draining() {
+			t.Error("the shard with a young body is not closed")
+		}
+		both.Go(func() { give(true) })
+		time.Sleep(2 * window)
+		if held.Draining() {
+			t.Error("the shard with an old body is closed")
+		}
+		both.Wait()
+		if took := time.Since(began); took > 16*window || !held.Lost() {
+			t.Errorf("after %s the shard is lost: %t", took, held.Lost())
+		}
+	})
 }

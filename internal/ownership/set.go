@@ -132,16 +132,49 @@ func (s *Set) Take(ctx context.Context, leases []store.Lease) {
 	s.set(of)
 }
 
-// Drain marks those of the shards that are held as draining, and returns them.
-func (s *Set) Drain(shards []store.Shard) []*Shard {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Leave returns those of the shards that are held, which are to be given back. must: even if
+// what is under way in them takes long.
+func (s *Set) Leave(shards []store.Shard, must bool) []*Shard {
 	held := s.Now().These(shards)
 	for _, h := range held {
+		if must {
+			h.must.Store(true)
+		}
+	}
+	return held
+}
+
+// Close marks shards as draining: nothing new begins in them.
+func (s *Set) Close(shards ...*Shard) {
+	if len(shards) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range shards {
+		h.mu.Lock()
 		h.draining.Store(true)
+		h.mu.Unlock()
 	}
 	s.set(s.Now().of)
-	return held
+}
+
+// Open undoes Close, and calls what was deferred until then.
+func (s *Set) Open(shards ...*Shard) {
+	var deferred []func()
+	s.mu.Lock()
+	for _, h := range shards {
+		h.mu.Lock()
+		h.draining.Store(false)
+		deferred = append(deferred, h.deferred...)
+		h.deferred = nil
+		h.mu.Unlock()
+	}
+	s.set(s.Now().of)
+	s.mu.Unlock()
+	for _, f := range deferred {
+		f()
+	}
 }
 
 // Lose ends stays at once. It returns those that it has ended: one that was lost before

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stet-run/stet/store"
@@ -14,12 +15,16 @@ type Shard struct {
 	ctx    context.Context // ends with the stay
 	cancel context.CancelFunc
 
-	draining atomic.Bool
+	must     atomic.Bool  // be given back, even if a body has to be cancelled
+	draining atomic.Bool  // written under mu
 	lost     atomic.Bool  // set before the Set lets go of it
 	turns    atomic.Int64 // under way
 	inbox    atomic.Int64 // a store.Time
 
 	batch int64 // the latest that writes here
+
+	mu       sync.Mutex
+	deferred []func() // until it is open again
 }
 
 // Lease returns the lease of this stay.
@@ -36,8 +41,25 @@ func (s *Shard) Context() context.Context { return s.ctx }
 // still held: what the work leaves behind can be committed.
 func (s *Shard) Cancel() { s.cancel() }
 
-// Draining reports whether the shard is to be given back: nothing new begins.
+// Draining reports whether the shard is closed, to be given back: nothing new begins.
 func (s *Shard) Draining() bool { return s.draining.Load() }
+
+// Must reports whether the shard is to be given back even if what is under way takes long.
+func (s *Shard) Must() bool { return s.must.Load() }
+
+// Defer reports whether the shard is closed. Then f is called if it is opened again.
+func (s *Shard) Defer(f func()) bool {
+	if !s.draining.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.draining.Load() {
+		return false
+	}
+	s.deferred = append(s.deferred, f)
+	return true
+}
 
 // Lost reports whether the stay is over.
 func (s *Shard) Lost() bool { return s.lost.Load() }

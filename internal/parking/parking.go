@@ -1,29 +1,25 @@
-// Package parking chooses which of the items that rest in memory go first. When there are
-// too many of them it is one of those that have rested longest and are cheap to bring back;
-// otherwise each goes after a time. It knows nothing of the items.
+// Package parking keeps what rests in memory within a number of bytes: when there is too much, those that have
+// rested longest go; otherwise each goes after a time. It knows nothing of the items.
 package parking
 
 import "time"
 
-// choice is how many of those that have rested longest are compared by their cost.
-const choice = 16
-
 // Lot is the items that rest now. It is not safe for concurrent use. New makes one.
 type Lot[T comparable] struct {
-	max   int
-	limit time.Duration
-	of    map[T]*space[T]
-	ends  space[T] // a ring: next has rested longest, prev shortest
+	max, used int // bytes
+	limit     time.Duration
+	of        map[T]*space[T]
+	ends      space[T] // a ring: next has rested longest, prev shortest
 }
 
 type space[T comparable] struct {
 	item       T
-	cost       int
+	bytes      int
 	since      time.Time
 	prev, next *space[T]
 }
 
-// New returns an empty lot in which at most max rest, and each no longer than limit.
+// New returns an empty lot for items of at most so many bytes in all, each of which rests no longer than limit.
 func New[T comparable](max int, limit time.Duration) *Lot[T] {
 	l := &Lot[T]{max: max, limit: limit, of: map[T]*space[T]{}}
 	l.ends.prev, l.ends.next = &l.ends, &l.ends
@@ -33,33 +29,35 @@ func New[T comparable](max int, limit time.Duration) *Lot[T] {
 // Len returns how many rest.
 func (l *Lot[T]) Len() int { return len(l.of) }
 
+// Bytes returns how many bytes they have.
+func (l *Lot[T]) Bytes() int { return l.used }
+
 // Has reports whether an item rests.
 func (l *Lot[T]) Has(item T) bool { return l.of[item] != nil }
 
-// Park lets an item rest from now on. If there are too many then, one is taken out and
-// returned: the cheapest of those that have rested longest.
-func (l *Lot[T]) Park(item T, cost int, now time.Time) (out T, full bool) {
+// Park lets an item rest from now on, and returns those that leave the lot because of it, in the order of
+// leaving: those that have rested longest, or the item itself if it alone is too large.
+func (l *Lot[T]) Park(item T, bytes int, now time.Time) (out []T) {
 	l.Remove(item)
-	s := &space[T]{item: item, cost: cost, since: now, prev: l.ends.prev, next: &l.ends}
+	if bytes > l.max {
+		return []T{item}
+	}
+	s := &space[T]{item: item, bytes: bytes, since: now, prev: l.ends.prev, next: &l.ends}
 	s.prev.next, s.next.prev = s, s
 	l.of[item] = s
-	if len(l.of) <= l.max {
-		return out, false
+	for l.used += bytes; l.used > l.max; {
+		oldest := l.ends.next.item
+		l.Remove(oldest)
+		out = append(out, oldest)
 	}
-	best := l.ends.next
-	for s, n := best.next, 1; s != &l.ends && n < choice; s, n = s.next, n+1 {
-		if s.cost < best.cost {
-			best = s
-		}
-	}
-	l.Remove(best.item)
-	return best.item, true
+	return out
 }
 
 // Remove takes an item out, if it is there.
 func (l *Lot[T]) Remove(item T) {
 	if s := l.of[item]; s != nil {
 		s.prev.next, s.next.prev = s.next, s.prev
+		l.used -= s.bytes
 		delete(l.of, item)
 	}
 }

@@ -34,6 +34,9 @@ type Place struct {
 	Release bool `cbor:"5,keyasint,omitempty"`
 	// Cost is how many units of a rate the permit takes; 0: 1.
 	Cost int `cbor:"6,keyasint,omitempty"`
+	// Parent is the ID of the run that has started the one that asks; "": none has. It goes with
+	// the ask, and is not stored with the place.
+	Parent string `cbor:"-"`
 }
 
 // Ask is the value of an ask.
@@ -41,12 +44,13 @@ type Ask struct {
 	RunID    string      `cbor:"1,keyasint"`
 	Key      string      `cbor:"2,keyasint,omitempty"`
 	Priority int         `cbor:"3,keyasint,omitempty"`
-	At       store.Time  `cbor:"4,keyasint,omitempty"` // not before; 0: now
-	After    store.Delay `cbor:"5,keyasint,omitempty"` // not before this much after the ask
-	Loc      string      `cbor:"6,keyasint,omitempty"` // of the step that asks; "": the run itself asks
-	More     []MoreAsk   `cbor:"7,keyasint,omitempty"` // of further steps of the run
-	Cost     int         `cbor:"8,keyasint,omitempty"` // in units of a rate; 0: 1
-	Task     *Task       `cbor:"9,keyasint,omitempty"` // a worker is to execute the body; nil: the node of the run
+	At       store.Time  `cbor:"4,keyasint,omitempty"`  // not before; 0: now
+	After    store.Delay `cbor:"5,keyasint,omitempty"`  // not before this much after the ask
+	Loc      string      `cbor:"6,keyasint,omitempty"`  // of the step that asks; "": the run itself asks
+	More     []MoreAsk   `cbor:"7,keyasint,omitempty"`  // of further steps of the run
+	Cost     int         `cbor:"8,keyasint,omitempty"`  // in units of a rate; 0: 1
+	Task     *Task       `cbor:"9,keyasint,omitempty"`  // a worker is to execute the body; nil: the node of the run
+	Parent   string      `cbor:"10,keyasint,omitempty"` // the ID of the run that has started this one; "": none has
 }
 
 // MoreAsk is the ask of a further step in an item of several.
@@ -163,7 +167,7 @@ const (
 
 // AskFor returns the command that asks for the permit of the place's ticket.
 func (p *Place) AskFor(a Ask) store.Command {
-	a.Key, a.Priority, a.Cost = p.Key, p.Priority, p.Cost
+	a.Key, a.Priority, a.Cost, a.Parent = p.Key, p.Priority, p.Cost, p.Parent
 	return store.Command{RunID: EntityID(p.Queue), Item: &store.Item{
 		Kind: store.ItemAsk, ID: askPrefix + p.Ticket, Origin: p.Ticket, Value: encode(a)}}
 }

@@ -48,9 +48,10 @@ import (
 //	append, run over       consumed, or answered by nobody
 //	end, then cancel       the outcome arrives at a run that does not wait: it is consumed
 //	cancel, then end       cancelled; the worker is told by its heartbeats and its next lease
-//	recall, not leased     outcome "never": the step has not begun
-//	recall, leased         the worker is told; what it answers is the outcome
+//	recall, never leased   outcome "never": the step has not begun
+//	recall, leased         the worker is told; its end is the outcome
 //	recall, once expired   offered again: only its end tells whether it had an effect
+//	recall, once released  offered again: a worker that stops releases what it executes
 //	other owner of a queue all stands in its entries; leases that wait are items that it keeps
 //	other owner of a run   the ticket is in the step's entry, the outcome in the inbox
 
@@ -86,6 +87,30 @@ type Lease struct {
 	Wait   store.Delay `cbor:"4,keyasint,omitempty"` // for the first task
 	For    store.Delay `cbor:"5,keyasint"`
 	Seed   []byte      `cbor:"6,keyasint"` // of the secrets
+}
+
+// WorkerOf returns the name by which a queue knows a worker: by tells workers that have the same name from each other.
+func WorkerOf(name, by string) string {
+	if by == "" {
+		return name
+	}
+	sum := sha256.Sum256([]byte(by))
+	return name + "\x00" + hex.EncodeToString(sum[:byBytes])
+}
+
+// byBytes is how much of a hash tells workers of one name from each other.
+const byBytes = 12
+
+// WorkerName returns the name that a worker has given itself, which may have any characters.
+func WorkerName(worker string) string {
+	at := len(worker) - 2*byBytes - 1
+	if at < 0 || worker[at] != 0 {
+		return worker
+	}
+	if _, err := hex.DecodeString(worker[at+1:]); err != nil {
+		return worker
+	}
+	return worker[:at]
 }
 
 // Leased is a task that a worker has got.
@@ -197,7 +222,7 @@ const (
 	TaskFailed    = 'f'
 	TaskTimeout   = 't'
 	TaskLost      = 'l' // its lease has expired too often
-	TaskNever     = 'n' // it was recalled before anybody had it
+	TaskNever     = 'n' // it was recalled before any worker had it
 )
 
 // TaskCount is how many tasks of a name a queue has.

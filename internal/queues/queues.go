@@ -43,6 +43,14 @@ type Queues struct {
 
 	mu    sync.Mutex
 	known map[string]settings // by name
+	reads map[string]*reading // by name, under way
+}
+
+// reading is a read of the settings of a queue, for which other starts wait.
+type reading struct {
+	done     chan struct{} // is closed at its end
+	settings permit.Settings
+	err      error
 }
 
 type settings struct {
@@ -51,7 +59,9 @@ type settings struct {
 }
 
 // New returns the queues of a store.
-func New(cfg Config) *Queues { return &Queues{cfg: cfg, known: map[string]settings{}} }
+func New(cfg Config) *Queues {
+	return &Queues{cfg: cfg, known: map[string]settings{}, reads: map[string]*reading{}}
+}
 
 // State returns the state of a queue; ErrNoQueue if there is none. One that was created and
 // of which the owner of its entity does not know yet has the settings that it will have.
@@ -90,16 +100,22 @@ func (q *Queues) State(ctx context.Context, name string) (permit.State, store.Ru
 }
 
 // Creating returns the last declaration of a queue's settings of which its owner does not
-// know yet; nil: there is none.
+// know yet; nil: there is none. It does not read what else is in the inbox: a queue that no
+// node serves has an item for each start.
 func (q *Queues) Creating(ctx context.Context, record store.RunNo) (*permit.Change, error) {
-	items, err := q.cfg.Store.Inbox(ctx, record)
+	declared, err := q.cfg.Store.Pending(ctx, store.PendingQuery{Run: record, Kinds: []store.ItemKind{store.ItemUpdate},
+		Name: permit.Create})
+	if err != nil || declared.Items == 0 {
+		return nil, err
+	}
+	items, err := q.cfg.Store.Inbox(ctx, record, declared.Last)
 	if err != nil {
 		return nil, err
 	}
-	for i := len(items) - 1; i >= 0; i-- {
+	for i := range items {
 		it := &items[i]
-		if it.Kind != store.ItemUpdate || it.Name != permit.Create {
-			continue
+		if it.State != store.New && it.State != store.Seen {
+			continue // its owner has learned of it meanwhile
 		}
 		if err := payload.Readable(it.Value); err != nil {
 			return nil, err
@@ -203,17 +219,46 @@ func (q *Queues) EnqueueFork(ctx context.Context, start *store.Start) error {
 func (q *Queues) settingsOf(ctx context.Context, name string) (permit.Settings, error) {
 	q.mu.Lock()
 	known, ok := q.known[name]
-	q.mu.Unlock()
 	if ok && time.Now().Before(known.until) {
+		q.mu.Unlock()
 		return known.Settings, nil
 	}
+	if other := q.reads[name]; other != nil {
+		q.mu.Unlock()
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			return permit.Settings{}, fmt.Errorf("queue %q: %w", name, context.Cause(ctx))
+		}
+		if other.err == nil {
+			return other.settings, nil
+		}
+		// It may have failed because its caller has left, or have read before the queue was created.
+		state, _, err := q.State(ctx, name)
+		if err != nil {
+			return permit.Settings{}, fmt.Errorf("queue %q: %w", name, err)
+		}
+		return state.Settings, nil
+	}
+	own := &reading{done: make(chan struct{})}
+	q.reads[name] = own
+	q.mu.Unlock()
+	defer close(own.done)
 	asked := time.Now()
 	state, _, err := q.State(ctx, name)
-	if err != nil {
-		return permit.Settings{}, fmt.Errorf("queue %q: %w", name, err)
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	forgotten := q.reads[name] != own
+	if !forgotten {
+		delete(q.reads, name)
+	}
+	if err != nil {
+		own.err = fmt.Errorf("queue %q: %w", name, err)
+		return permit.Settings{}, own.err
+	}
+	if own.settings = state.Settings; forgotten {
+		return own.settings, nil
+	}
 	if len(q.known) > maxKnown {
 		q.known = map[string]settings{}
 	}
@@ -221,9 +266,11 @@ func (q *Queues) settingsOf(ctx context.Context, name string) (permit.Settings, 
 	return state.Settings, nil
 }
 
-// Forget forgets the settings of a queue that this process has changed.
+// Forget forgets the settings of a queue that this process has changed. A start that
+// begins later waits for no read that is under way.
 func (q *Queues) Forget(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.known, name)
+	delete(q.reads, name)
 }

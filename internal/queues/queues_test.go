@@ -3,6 +3,9 @@ package queues_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +21,25 @@ type shelf struct {
 	name  string
 	state permit.State
 	inbox []store.Item
+
+	mu    sync.Mutex
 	reads int
 
-	beforeInbox func() // called when the inbox is read
+	beforeInbox func()        // called when the inbox is read
+	slow        chan struct{} // a list takes until it is closed; nil: no time
 }
 
-func (s *shelf) List(_ context.Context, f store.Filter) (store.Page, error) {
+func (s *shelf) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	s.mu.Lock()
 	s.reads++
+	s.mu.Unlock()
+	if s.slow != nil {
+		select {
+		case <-s.slow:
+		case <-ctx.Done():
+			return store.Page{}, ctx.Err()
+		}
+	}
 	if f.IDs[0] != permit.EntityID(s.name) {
 		return store.Page{}, nil
 	}
@@ -35,11 +50,23 @@ func (s *shelf) Feeds(context.Context, store.FeedQuery) ([]store.Feed, error) {
 	return []store.Feed{{Run: 7, Name: permit.StateValue, Value: s.state.Encode()}}, nil
 }
 
-func (s *shelf) Inbox(context.Context, store.RunNo, ...string) ([]store.Item, error) {
+func (s *shelf) Pending(_ context.Context, q store.PendingQuery) (sum store.Pending, err error) {
 	if s.beforeInbox != nil {
 		s.beforeInbox()
 	}
-	return s.inbox, nil
+	for _, it := range s.inbox {
+		if slices.Contains(q.Kinds, it.Kind) && it.Name == q.Name {
+			sum.Items, sum.Last = sum.Items+1, it.ID
+		}
+	}
+	return sum, nil
+}
+
+func (s *shelf) Inbox(_ context.Context, _ store.RunNo, ids ...string) ([]store.Item, error) {
+	if len(ids) != 1 {
+		return nil, errors.New("expected a read of one item, found one of the whole inbox")
+	}
+	return slices.DeleteFunc(slices.Clone(s.inbox), func(it store.Item) bool { return it.ID != ids[0] }), nil
 }
 
 func newQueues(s *shelf) *queues.Queues {
@@ -100,7 +127,8 @@ func TestThereIsNoQueue(t *testing.T) {
 func TestQueueThatIsBeingCreated(t *testing.T) {
 	declare := func(limit int) store.Item {
 		c := permit.Change{Settings: permit.Settings{Concurrency: limit, Group: "g"}}
-		return store.Item{Kind: store.ItemUpdate, Name: permit.Create, Value: c.Encode()}
+		return store.Item{Kind: store.ItemUpdate, State: store.New, Name: permit.Create, ID: fmt.Sprint(limit),
+			Value: c.Encode()}
 	}
 	s := &shelf{name: "q", inbox: []store.Item{declare(1), declare(2), {Kind: store.ItemAsk}}}
 	q := newQueues(s)
@@ -144,5 +172,55 @@ func TestSettingsAreRemembered(t *testing.T) {
 		enqueue(2)
 		q.Forget("q")
 		enqueue(3)
+	})
+}
+
+// TestOneReadsTheSettings: of many starts on a queue one reads its settings, and the others wait for it. A start that
+// begins after a change in this process reads again.
+func TestOneReadsTheSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{name: "q", state: permit.State{Exists: true, Settings: permit.Settings{Group: "g"}},
+			slow: make(chan struct{})}
+		q := newQueues(s)
+		var starts sync.WaitGroup
+		enqueue := func(ctx context.Context, want error) {
+			starts.Go(func() {
+				start := &store.Start{ID: "a"}
+				err := q.Enqueue(ctx, start, permit.Place{Queue: "q"})
+				if !errors.Is(err, want) || want == nil && start.Shard.Group != "g" {
+					t.Errorf("a start goes to %+v: %v", start.Shard, err)
+				}
+			})
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		enqueue(leaving, context.Canceled)
+		synctest.Wait()
+		for range 3 {
+			enqueue(t.Context(), nil)
+		}
+		synctest.Wait()
+		if s.reads != 1 {
+			t.Errorf("%d starts read the queue, expected one", s.reads)
+		}
+		leave() // the three read for themselves
+		synctest.Wait()
+		if s.reads != 4 {
+			t.Errorf("after the first start has left, the queue was read %d times, expected 4", s.reads)
+		}
+		for range 50 {
+			enqueue(t.Context(), nil)
+		}
+		synctest.Wait()
+		if s.reads != 5 {
+			t.Errorf("50 starts have read the queue %d times, expected once", s.reads-4)
+		}
+		q.Forget("q")
+		enqueue(t.Context(), nil)
+		synctest.Wait()
+		if s.reads != 6 {
+			t.Errorf("a start after a change has read the queue %d times, expected once", s.reads-5)
+		}
+		close(s.slow)
+		starts.Wait()
 	})
 }

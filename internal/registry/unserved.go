@@ -28,7 +28,7 @@ func (u *Unserved) Look(ctx context.Context) error {
 	u.missed = map[string]bool{}
 	for _, workflow := range d.Workflows {
 		if store.IsEntity(workflow) || slices.ContainsFunc(d.Nodes, func(n store.Node) bool {
-			return slices.Contains(n.Workflows, workflow) && d.Alive(&n)
+			return slices.Contains(n.Workflows, workflow) && d.Executes(&n)
 		}) {
 			continue
 		}

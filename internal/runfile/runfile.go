@@ -1,6 +1,7 @@
 package runfile
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/stet-run/stet/internal/location"
 	"github.com/stet-run/stet/store"
@@ -37,7 +39,7 @@ type run struct {
 	Slot        int          `json:"slot"`
 	Workflow    string       `json:"workflow"`
 	Status      store.Status `json:"status"`
-	Marks       store.Marks  `json:"marks,omitempty"`
+	Marks       uint8        `json:"marks,omitempty"`
 	Claimed     bool         `json:"claimed,omitempty"`
 	Incarnation int          `json:"incarnation"`
 	Generation  int          `json:"generation"`
@@ -112,27 +114,91 @@ type item struct {
 	Verdict     *value       `json:"verdict,omitempty"`
 }
 
-// Write writes a snapshot that has all values. It fails if a value was left out because
-// it is large.
+// Write writes a snapshot that has all values. It fails before it writes anything if a value was left out because
+// it is large. It holds one entry as text at a time: all of them may be large together.
 func Write(w io.Writer, s *store.Snapshot) error {
-	f := file{Format: format, Version: version, Run: runOf(&s.Run), Entries: make([]entry, 0, len(s.Entries))}
 	for i := range s.Entries {
-		e := &s.Entries[i]
-		if e.Value == nil && e.Size > 0 {
+		if e := &s.Entries[i]; e.Value == nil && e.Size > 0 {
 			return fmt.Errorf("entry %s: its value of %d bytes is missing", location.Loc(e.Loc), e.Size)
 		}
-		f.Entries = append(f.Entries, entryOf(e))
 	}
 	for i := range s.Items {
 		if it := &s.Items[i]; it.Size > 0 {
 			return fmt.Errorf("item %d: its value of %d bytes is missing", it.No, it.Size)
 		}
-		f.Inbox = append(f.Inbox, itemOf(&s.Items[i]))
 	}
-	encoder := json.NewEncoder(w)
+	p := &printer{to: bufio.NewWriter(w)}
+	p.field("format", format)
+	p.field("version", version)
+	p.field("run", runOf(&s.Run))
+	p.list("entries", len(s.Entries), func(i int) any { return entryOf(&s.Entries[i]) })
+	if len(s.Items) > 0 {
+		p.list("inbox", len(s.Items), func(i int) any { return itemOf(&s.Items[i]) })
+	}
+	p.text("\n}\n")
+	if p.err == nil {
+		p.err = p.to.Flush()
+	}
+	return p.err
+}
+
+// printer writes the object of a file, field by field, as encoding/json does with an indent.
+type printer struct {
+	to  *bufio.Writer
+	any bool // a field was written
+	err error
+}
+
+func (p *printer) text(text string) {
+	if p.err == nil {
+		_, p.err = p.to.WriteString(text)
+	}
+}
+
+// name begins a field.
+func (p *printer) name(name string) {
+	begin := "{\n\t"
+	if p.any {
+		begin = ",\n\t"
+	}
+	p.any = true
+	p.text(begin + strconv.Quote(name) + ": ")
+}
+
+func (p *printer) field(name string, value any) {
+	p.name(name)
+	p.value(value, "\t")
+}
+
+func (p *printer) list(name string, n int, value func(int) any) {
+	p.name(name)
+	if n == 0 {
+		p.text("[]")
+		return
+	}
+	p.text("[")
+	for i := range n {
+		if i > 0 {
+			p.text(",")
+		}
+		p.text("\n\t\t")
+		p.value(value(i), "\t\t")
+	}
+	p.text("\n\t]")
+}
+
+// value writes a value whose further lines begin with a prefix.
+func (p *printer) value(value any, prefix string) {
+	if p.err != nil {
+		return
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // would change values
-	encoder.SetIndent("", "\t")
-	return encoder.Encode(&f)
+	encoder.SetIndent(prefix, "\t")
+	if p.err = encoder.Encode(value); p.err == nil {
+		_, p.err = p.to.Write(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
+	}
 }
 
 // Read is the inverse of Write. An error other than the reader's wraps ErrFormat.
@@ -204,7 +270,7 @@ func runOf(r *store.Run) run {
 	out := run{
 		Random: random,
 		No:     r.No, ID: r.ID, Group: r.Shard.Group, Slot: r.Shard.Slot, Workflow: r.Workflow,
-		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
+		Status: r.Status, Marks: uint8(r.Marks), Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
 		Began: instant(r.Began),
 		Seed:  r.Seed[:], Build: r.Build, Parent: r.Parent, ParentLoc: loc(r.ParentLoc),
 		Created: instant(r.Created), Started: instant(r.Started), Ended: instant(r.Ended), WakeAt: instant(r.WakeAt),
@@ -225,9 +291,9 @@ func runOf(r *store.Run) run {
 func (r *run) stored() store.Run {
 	out := store.Run{
 		No: r.No, ID: r.ID, Shard: store.Shard{Group: r.Group, Slot: r.Slot}, Workflow: r.Workflow,
-		Status: r.Status, Marks: r.Marks, Claimed: r.Claimed, Incarnation: r.Incarnation, Generation: r.Generation,
-		Began: store.Time(r.Began),
-		Seed:  store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
+		Status: r.Status, Marks: store.Marks(r.Marks), Claimed: r.Claimed,
+		Incarnation: r.Incarnation, Generation: r.Generation, Began: store.Time(r.Began),
+		Seed: store.Seed(r.Seed), Build: r.Build, Parent: r.Parent, ParentLoc: string(r.ParentLoc),
 		Created: store.Time(r.Created), Started: store.Time(r.Started), Ended: store.Time(r.Ended),
 		WakeAt: store.Time(r.WakeAt), Expires: store.Time(r.Expires),
 		Suspect: r.Suspect, Strikes: r.Strikes, Alone: r.Alone, Headers: r.Headers.bytes(), Queue: r.Queue.bytes(),

@@ -21,7 +21,7 @@ import (
 // code has not come to its end; what was handed over comes again. See journal.Retract.
 //
 // A run whose cancel was handed over ends as cancelled, however its code ends, unless the
-// code asks for a stall.
+// code asks for a stall, or a bound of the engine is reached.
 
 // faults are what is wrong with the code of a run.
 type faults struct {
@@ -55,18 +55,32 @@ func (x *faults) stopsForBugs() bool {
 	return !r.cfg.FailBugs && !(r.undo.begun && r.undo.byBug())
 }
 
+// failedForBudget reports whether an earlier build has let the run fail because a bound of the
+// engine was reached: its end is replayed.
+func (x *faults) failedForBudget() bool {
+	return x.r.undo.begun && x.r.undo.byBug() || x.r.cfg.Run.Status == store.Failed
+}
+
 // stopFor stops the run for a failure that is a fault of its code. It reports whether it
 // does, or is stopped already.
 func (x *faults) stopFor(f *stored.Failure, loc location.Loc) bool {
 	r := x.r
 	cause := stored.BugOf(f)
 	asked := cause == stored.CauseCode // which nothing makes a failure
-	if cause == "" || !asked && !x.stopsForBugs() {
-		return false
-	}
 	s := &journal.Stall{Cause: cause, Asked: stored.Cut(f.Message, maxReason), Remedy: "fix the code, then resume the run"}
-	if asked {
+	switch {
+	case cause == "":
+		return false
+	case cause == stored.CauseBudget:
+		if x.failedForBudget() {
+			return false
+		}
+		s.Remedy = "then resume the run"
+		asked = true
+	case asked:
 		s.Remedy = "the code is executed again from its last completion when the run is resumed"
+	case !x.stopsForBugs():
+		return false
 	}
 	if loc != "" {
 		s.Location = loc.String()
@@ -136,6 +150,38 @@ func (x *faults) takesBack(f *stored.Failure) bool {
 	if !x.stopFor(f, "") {
 		r.conclude(&Outcome{Status: store.Failed, Output: stored.EncodeFailure(f)})
 	}
+	return true
+}
+
+// Unencodable stops the run for a value of its code that cannot be recorded, and does not
+// return. It returns if the run is to go on: with FailBugs, in a cancelled run, and in a
+// replay of code that has gone on with the error.
+func (b *Branch) Unencodable(f *stored.Failure) {
+	if b.Check(Call{Name: "encode"}) != nil {
+		return // the operation that is given the value says so
+	}
+	r := b.run
+	if !r.j.Live() && r.j.Remaining() != nil {
+		r.faults.misreads(&journal.Stall{Cause: stored.BugOf(f), Location: b.At().String(), Asked: f.Message,
+			Remedy: "fix the code, then resume the run"})
+		return
+	}
+	if r.faults.stopFor(f, b.At()) {
+		b.Halt()
+	}
+}
+
+// stopForResult stops the run for the end of a body whose result cannot be recorded. owes says
+// that the body has had an effect which is to be undone. It reports false if the attempt has
+// failed.
+func (x *faults) stopForResult(f *stored.Failure, loc location.Loc, owes bool) bool {
+	if !x.stopsForBugs() || x.r.cancel.handedOver && !owes {
+		return false
+	}
+	x.stop(&journal.Stall{
+		Cause: stored.BugOf(f), Location: loc.String(), Asked: stored.Cut(f.Message, maxReason),
+		Remedy: "fix the code, then resume the run, which executes the step again with its idempotency key",
+	}, f)
 	return true
 }
 

@@ -86,11 +86,10 @@ func TestUndoOfAChild(t *testing.T) {
 // it if it has succeeded all the same: the scope of a saga, of a cancelled run, of a run that
 // was ended from within.
 func TestUndoOfAChildThatNobodyAwaits(t *testing.T) {
-	for _, end := range []string{"saga", "cancel", "budget", "success"} {
+	for _, end := range []string{"saga", "cancel", "misuse", "success"} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint(end, ", crash ", crash), func(t *testing.T) {
 				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
-					s.r.j.Limits.Entries = 100_000
 					code := func() error {
 						if _, err := s.undoable(b, "kid"); err != nil {
 							return err
@@ -98,9 +97,8 @@ func TestUndoOfAChildThatNobodyAwaits(t *testing.T) {
 						if _, err := step(b, "work"); err != nil || end == "success" {
 							return err
 						}
-						if end == "budget" {
-							s.r.j.Limits.Entries = 1
-							_, _ = step(b, "over")
+						if end == "misuse" {
+							_, _ = step(b, "")
 						}
 						return errSaga
 					}
@@ -120,7 +118,7 @@ func TestUndoOfAChildThatNobodyAwaits(t *testing.T) {
 				} else {
 					s.end(work, "w")
 				}
-				if end != "budget" {
+				if end != "misuse" {
 					s.wantCancelled(id)
 				}
 				if s.r.Over() != nil {
@@ -137,8 +135,8 @@ func TestUndoOfAChildThatNobodyAwaits(t *testing.T) {
 					s.want(store.Succeeded, errSaga.Error())
 				case "cancel":
 					s.want(store.Cancelled, "")
-				case "budget":
-					s.want(store.Failed, stored.CodeBudget)
+				case "misuse":
+					s.want(store.Failed, stored.CodeMisuse)
 				case "success":
 					s.want(store.Succeeded, "done")
 				}

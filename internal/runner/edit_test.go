@@ -208,12 +208,12 @@ func (d *driver) judge(want demand, over *Outcome, recorded map[string]store.Ent
 		if e.Kind != store.KindStep || e.State != store.Done || e.Owes || isOf(gone, l) {
 			continue // the code may have seen ErrCancelled
 		}
-		_, value, err := stored.SplitTried(e.Value)
+		t, err := stored.SplitTried(e.Value)
 		if err != nil {
 			return err.Error()
 		}
-		if !strings.Contains(seen, fmt.Sprintf(" %s <nil>", value)) {
-			return fmt.Sprintf("the recorded value of %s was not seen: %q in\n%s", l, value, seen)
+		if !strings.Contains(seen, fmt.Sprintf(" %s <nil>", t.Value)) {
+			return fmt.Sprintf("the recorded value of %s was not seen: %q in\n%s", l, t.Value, seen)
 		}
 	}
 	// It is a run of the new code: that comes to the same from the whole history.

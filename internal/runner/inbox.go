@@ -2,6 +2,7 @@ package runner
 
 import (
 	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -87,6 +88,8 @@ type cancel struct {
 // marked as seen, as deliver does; otherwise it is answered or kept.
 func (r *Interpreter) deliverCancel(it *store.Item) bool {
 	switch {
+	case stored.ByAnother(it, r.j.Run):
+		r.Answer(it.No, verbs.No(verbs.NotItsParent))
 	case it.Name == "" && (r.undo.begun || r.cancel.handedOver || r.j.Cancelled() != nil):
 		// A parent cancels its child with the scope and at its own end, by one item,
 		// which this run may have consumed in an earlier activation.

@@ -129,6 +129,9 @@ type turns struct {
 	underWay  bool
 	suspended bool // the last turn that was taken suspends the run
 	last      bool // … or ends or pauses it: no other follows
+	// progressed: the last turn that was taken records more of an open step than that its body
+	// executes.
+	progressed bool
 }
 
 // Outcome is how a run has ended, for now or for good.
@@ -165,7 +168,7 @@ func New(cfg Config) *Interpreter {
 		Owner: owner{r}, Scheduler: r.sched, LongPause: cfg.LongPause,
 	})
 	r.promises = promises{j: r.j, made: map[string]*promiseOp{}, resolved: map[string]store.Item{}}
-	r.runs = runs.New(r.j, cfg.Knows, owner{r}.Owe)
+	r.runs = runs.New(r.j, cfg.Knows, cfg.Look, owner{r}.Owe)
 	var err error
 	if r.undo, err = newUndoing(&r.cfg, r.j); err != nil {
 		r.damaged("", err)
@@ -175,6 +178,7 @@ func New(cfg Config) *Interpreter {
 	r.undo.open = func() []location.Loc { return append(r.steps.Owing(r.j.Pending()), r.runs.Owing()...) }
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter, cfg.First)
 	r.Deliver(cfg.Items...)
+	r.cfg.Items = nil // those that were not received are in mailboxes now
 	r.root = r.begin(func(b *Branch) (any, error) {
 		output, failure := cfg.Code(b)
 		r.end(output, failure)
@@ -273,6 +277,20 @@ func (r *Interpreter) Replayed() int { return r.j.Replayed() }
 func (r *Interpreter) Entries() int {
 	entries, _ := r.j.Size()
 	return entries
+}
+
+const (
+	interpreterBytes = 6 << 10 // an interpreter of a run that has done nothing
+	branchBytes      = 8 << 10 // a branch: its goroutine with a stack that has grown once, its scope, its wait
+	messageBytes     = 400     // a message, without its texts and value
+	effectBytes      = 200     // what is to be undone, without the value
+)
+
+// Bytes returns about how many bytes of memory the activation takes.
+func (r *Interpreter) Bytes() int {
+	messages, bytes := r.mail.Size()
+	return interpreterBytes + branchBytes*r.sched.Alive() + r.j.Held() + messageBytes*(messages+len(r.watches)) + bytes +
+		effectBytes*r.undo.effects.Len() + r.undo.effects.Held()
 }
 
 // Notes returns what the process should log, and forgets it.

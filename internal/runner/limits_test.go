@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,18 @@ func TestBudgetOfEntries(t *testing.T) {
 	})
 	h.cfg.Limits.Entries = 10
 	h.finish()
-	h.want(store.Failed, "budget: operation timer#11 exceeds the budget of a run: 10 entries (limit 10)")
+	h.wantBug(stored.CauseBudget, "operation timer#11 exceeds the budget of a run: 10 entries (limit 10)", 10)
+	warned := []string{"the run has used half of its budget", "the run has used 80 % of its budget"}
+	if got := h.noted("of its budget"); !slices.Equal(got, warned) {
+		t.Errorf("the log has %q", got)
+	}
+	h.cfg.Limits.Entries = 100
+	h.fixed(h.code)
+	h.finish()
+	h.want(store.Succeeded, "")
+	if got := h.noted("of its budget"); len(got) > 0 {
+		t.Errorf("with a larger budget the log has %q", got)
+	}
 	h.replays()
 }
 
@@ -55,7 +67,7 @@ func TestBudgetOfBytes(t *testing.T) {
 	h.play()
 	h.end("s", strings.Repeat("x", 99))
 	h.end("s#2", "x")
-	h.want(store.Failed, "with 100 bytes (limit 100)")
+	h.wantBug(stored.CauseBudget, "with 100 bytes (limit 100)", 2)
 }
 
 // What a failed attempt leaves is written over by the next: it counts once.
@@ -219,4 +231,16 @@ func TestDamagedRecords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noted returns the texts of the notes that contain text, and forgets all.
+func (h *harness) noted(text string) []string {
+	var found []string
+	for _, n := range h.notes {
+		if strings.Contains(n.Text, text) {
+			found = append(found, n.Text)
+		}
+	}
+	h.notes = nil
+	return found
 }

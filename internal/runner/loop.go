@@ -70,9 +70,11 @@ func (b *Branch) Loop(spec Loop) error {
 			return err
 		}
 		if n++; len(state) > b.run.j.Limits.Value {
-			return &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.Loc.String(), Message: fmt.Sprintf(
+			f := &stored.Failure{Code: stored.CodeTooLarge, Location: l.op.Loc.String(), Message: fmt.Sprintf(
 				"the state of loop %s has %d bytes, more than the limit of %d: store it elsewhere and keep a reference",
 				l.op.Loc, len(state), b.run.j.Limits.Value)}
+			b.Unencodable(f)
+			return f
 		}
 		if err = b.Refuse(spec.Call); err == nil {
 			state, err = l.next(n, state)

@@ -316,7 +316,7 @@ func TestTheBudgetCountsWhatIsKept(t *testing.T) {
 	h = newHarness(t, nested)
 	h.cfg.Limits = Limits{Entries: 10}
 	h.finish()
-	h.want(store.Failed, "exceeds the budget")
+	h.wantBug(stored.CauseBudget, "exceeds the budget", len(h.j.entries))
 }
 
 // TestWhatOwesACompensationIsKept: from the first iteration that owes one nothing

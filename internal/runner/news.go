@@ -40,6 +40,27 @@ func Executing(r *Interpreter, id int64, attempt int, started store.Time) {
 	r.steps.Executing(id, attempt, started)
 }
 
+// Began records that the body of an operation had begun, at started, when the operation was withdrawn or the run ended.
+// It is called before the turn is taken. What was not withdrawn is left alone.
+func Began(r *Interpreter, id int64, started store.Time) {
+	r.steps.Began(id, started, r.over != nil && r.over.Status.Terminal())
+}
+
+// Repeats reports whether the turn that Take has just returned has only what an activation does
+// each time, until something is recorded that comes after: it looks at new items, shows values and
+// tags, and says which bodies execute. A run that kills its process has got no further with it. r is
+// nil if the turn is an entity's.
+func Repeats(r *Interpreter, t *store.Turn) bool {
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if r == nil || r.turns.progressed || e.State != store.Open || e.Kind != store.KindStep && !e.Kind.Undoes() {
+			return false
+		}
+	}
+	return !t.Rewound && t.Update == nil && len(t.Prune)+len(t.Rewrites)+len(t.Consumed)+len(t.Returned)+
+		len(t.Answers)+len(t.Appends)+len(t.Dead)+len(t.Refused)+len(t.Audit)+len(t.Sends) == 0
+}
+
 // Emission is an item that a body adds to a stream of its run.
 type Emission = attempts.Emission
 

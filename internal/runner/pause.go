@@ -65,9 +65,6 @@ func (r *Interpreter) pauses() bool {
 	return r.pause != nil && r.over == nil && !r.undo.proposed() && r.steps.Settled()
 }
 
-// pauser is the author of a pause for failures, in the run's audit.
-const pauser = "engine"
-
 // audit notes a verb that the run's turn carries out. What runs ask of one another
 // is no act of an operator.
 func (r *Interpreter) audit(it *store.Item) {

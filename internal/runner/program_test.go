@@ -186,6 +186,7 @@ func (x *execution) show(b *Branch, text string) {
 func (x *execution) stmt(b *Branch, s *stmt) error {
 	if x.d.bugs > 0 && !x.d.j.run.Status.Terminal() && x.d.random.IntN(20) == 0 {
 		x.d.bugs--
+		x.d.brokenOff = x.d.r
 		panic("a bug of this build")
 	}
 	switch s.kind {

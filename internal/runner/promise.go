@@ -112,7 +112,7 @@ func (o *promiseOp) Take() {
 	it := o.promises.resolved[string(o.Loc)]
 	delete(o.promises.resolved, string(o.Loc))
 	o.J.Log.Consume(it.No, nil)
-	o.Value, o.headers = it.Value, it.Headers
+	o.Value, o.headers, o.Came = it.Value, it.Headers, it.Sent
 	if it.Failed {
 		failure, err := stored.DecodeFailure(it.Value)
 		if err != nil {

@@ -95,6 +95,7 @@ func (o *receiveOp) Recall(value []byte) (err error) {
 
 func (o *receiveOp) Show(w *journal.Wait) {
 	w.Names = shownNames(o.spec.Names)
+	w.Update = len(o.spec.Names) > 0 && strings.HasPrefix(o.spec.Names[0], updatePrefix)
 	w.EndsAt(o.Deadline)
 }
 
@@ -168,6 +169,7 @@ func (o *receiveOp) Take() {
 			No: it.No, Name: it.Name, ID: it.ID, Sent: it.Sent, Value: it.Value, Headers: headers,
 			Update: it.Kind == store.ItemUpdate,
 		})
+		o.Came = it.Sent
 		r.j.Log.Consume(it.No, nil)
 		if it.Kind == store.ItemUpdate && it.Verdict == nil {
 			r.updates.received(it.No)
@@ -175,6 +177,7 @@ func (o *receiveOp) Take() {
 	}
 	if o.messages == nil {
 		o.Failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no message by " + o.Deadline.String()}
+		o.Came = o.Deadline
 	}
 	o.HandOver()
 	r.mail.Left(o)

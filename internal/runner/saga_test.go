@@ -158,6 +158,8 @@ func (x *execution) compensation(s *stmt) *Undo {
 			if want = link.Output; err != nil {
 				d.j.violate("the entry of %s cannot be read: %v", b.Location.Parent(), err)
 			}
+		} else if t, err := stored.SplitTried(e.Value); err == nil {
+			want = t.Value
 		}
 		if !bytes.Equal(want, value) || !e.Owes {
 			d.j.violate("%s is given %q, recorded is %+v", b.Location, value, e)

@@ -28,6 +28,7 @@ func (o owner) HandOver() (again bool) {
 	switch {
 	case r.pause != nil && (r.j.Live() || r.cfg.First): // every branch is blocked, as at any commit
 		for r.steps.NextEnd() { // recorded, not handed over
+			journal.Checkpoint(r.j)
 		}
 		return false
 	case !r.j.Live():
@@ -123,10 +124,15 @@ func (o owner) Undecodable(loc location.Loc, u *journal.Undecodable) (stops bool
 	return o.r.faults.stopForValue(u, loc)
 }
 
+// Unrecorded stops the run for the end of a body whose result cannot be recorded.
+func (o owner) Unrecorded(loc location.Loc, f *stored.Failure, owes bool) (stops bool) {
+	return o.r.faults.stopForResult(f, loc, owes)
+}
+
 // PauseFor makes the run stand still like Pause, unless it does.
 func (o owner) PauseFor(reason string) {
 	if o.r.pause == nil {
-		o.r.pause = &store.Item{Kind: store.ItemPause, Name: pauser, Value: []byte(stored.Cut(reason, store.MaxWhy-4))}
+		o.r.pause = &store.Item{Kind: store.ItemPause, Name: stored.Engine, Value: []byte(stored.Cut(reason, store.MaxWhy-4))}
 	}
 }
 

@@ -88,7 +88,7 @@ func (b *Branch) Tag(call Call, tags []store.Pair) error {
 	merged, set := store.MergeTags(r.shows.tags, tags), r.j.Log.WithTags(tags)
 	if len(merged) > store.MaxTags || len(set) > store.MaxTags {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: fmt.Sprintf(
-			"the run has more than %d tags: use values for what is not to be listed by", store.MaxTags)})
+			"the run has more than %d tags: set fewer, and use values for what is not to be listed by", store.MaxTags)})
 	}
 	r.shows.tags = merged
 	r.j.Log.SetTags(set)
@@ -142,14 +142,16 @@ func (b *Branch) mayShow(call Call, what string, value []byte) error {
 		b.Misnamed(fmt.Errorf("%s: %w", what, err))
 	}
 	if limit := b.run.j.Limits.Value; len(value) > limit {
-		return &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
+		f := &stored.Failure{Code: stored.CodeTooLarge, Message: fmt.Sprintf(
 			"%s %q has %d bytes, more than the limit of %d: store it elsewhere and show a reference",
 			what, call.Name, len(value), limit)}
+		b.Unencodable(f)
+		return f
 	}
 	return nil
 }
 
-// bound fails a run that says without an end what no turn can hold.
+// bound stops a run that says without an end what no turn can hold.
 func (b *Branch) bound() {
 	r := b.run
 	if rows, bytes := r.j.Log.ShownSize(); bytes > r.j.Limits.Bytes || rows > r.j.Limits.Entries {

@@ -45,6 +45,10 @@ func (o *timerOp) Start() {
 	}
 }
 
-func (o *timerOp) Due()               { o.HandOver() }
+func (o *timerOp) Due() {
+	o.Came = o.Deadline
+	o.HandOver()
+}
+
 func (o *timerOp) AgainstInbox() bool { return o.inbox }
 func (o *timerOp) IsDelay() bool      { return true }

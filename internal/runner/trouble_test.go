@@ -38,7 +38,7 @@ func (h *harness) wantPaused(times int, why string) {
 		h.t.Fatalf("the run has the marks %q, and what was done to it is %+v; want it paused %d times", h.j.run.Marks,
 			acts, times)
 	}
-	if last := acts[len(acts)-1]; last.Verb != "pause" || last.Who != pauser || !strings.Contains(last.Why, why) ||
+	if last := acts[len(acts)-1]; last.Verb != "pause" || last.Who != stored.Engine || !strings.Contains(last.Why, why) ||
 		h.j.run.Reason != "paused: "+last.Why {
 		h.t.Fatalf("the run was paused by %+v, with the reason %q; want %q", last, h.j.run.Reason, why)
 	}

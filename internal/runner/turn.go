@@ -79,6 +79,7 @@ func (r *Interpreter) Take() *store.Turn {
 	}
 	r.j.Items.Take(turn)
 	r.turns.underWay, r.turns.taken = true, r.j.Pos()
+	r.turns.progressed = r.steps.TakeProgress()
 	r.turns.last = r.over != nil || pauses
 	r.turns.suspended = turn.Update != nil && turn.Update.Status == store.Suspended
 	r.j.Log.Next()
@@ -108,6 +109,9 @@ func (r *Interpreter) update(status store.Status) *store.Update {
 			if it.Name != "" {
 				u.Audit = append(u.Audit, stored.AuditOf(it, string(it.Value), ""))
 			}
+		}
+		if status == store.Stalled {
+			u.Audit = append(u.Audit, stored.StallAudit(u.Reason))
 		}
 		if status == store.Cancelled && u.Output == nil {
 			u.Output = stored.CancelledOutput(u.Reason, nil, r.cfg.Run.Output)

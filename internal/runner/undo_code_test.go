@@ -21,13 +21,11 @@ func TestUndoAbruptEnd(t *testing.T) {
 		cause      func(s *saga, b *Branch)
 	}{
 		{"misuse", stored.CodeMisuse, func(s *saga, b *Branch) { _, _ = step(b, "") }},
-		{"budget", stored.CodeBudget, func(s *saga, b *Branch) { s.r.j.Limits.Entries = 1; _, _ = step(b, "over") }},
 	} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, ", crash ", crash), func(t *testing.T) {
 				goesOn := false
 				s := newSaga(t, func(s *saga, b *Branch) ([]byte, *stored.Failure) {
-					s.r.j.Limits.Entries = 100_000
 					if err := s.steps(b, "one"); err != nil {
 						return result("", err)
 					}

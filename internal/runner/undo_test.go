@@ -645,13 +645,13 @@ func TestUndoOfWhatWasLostWithItsProcess(t *testing.T) {
 			}
 			return errSaga
 		}, nil, func(s *saga) { s.end("quick/s", "") }, store.Failed},
-		{"a budget that is used up", func(s *saga, b *Branch) error {
+		{"a misuse", func(s *saga, b *Branch) error {
 			pay := b.Go(at("slow"), func(b *Branch) (any, error) { return nil, s.steps(b, "pay") })
 			if _, err := step(b, "other"); err != nil {
 				return err
 			}
 			_, _ = pay.Outcome()
-			b.Fail(&stored.Failure{Code: stored.CodeBudget, Message: errSaga.Error()})
+			b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: errSaga.Error()})
 			return nil
 		}, nil, func(s *saga) { s.end("other", "") }, store.Failed},
 	} {

@@ -30,7 +30,7 @@ import (
 // operation at the step's location and the name "undo", with a number, so the same things
 // follow from it as from a step: barrier, attempts, replay.
 //
-// When the run was ended from within (budget, deadlock, misuse) its code has not ended and
+// When the run was ended from within (deadlock, misuse; of earlier builds also a budget) its code has not ended and
 // never will. It is dropped: nothing of it gets the baton again, and what it waits for is
 // withdrawn, except the steps with compensations, whose ends are awaited before the first
 // compensation is executed.

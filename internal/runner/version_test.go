@@ -309,7 +309,7 @@ func TestVersionOfBadInput(t *testing.T) {
 	h.cfg.Limits.Entries = 1
 	h.play()
 	h.end("a", "")
-	h.want(store.Failed, "operation [version]/c exceeds the budget")
+	h.wantBug(stored.CauseBudget, "operation [version]/c exceeds the budget", 1)
 }
 
 // A record of a version that cannot be read stalls the run and names the place.

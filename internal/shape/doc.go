@@ -21,8 +21,13 @@
 // time, and the run would not have ended earlier.
 //
 // For each operation on the path there are two times, and both together leave no gap: the
-// time it took, and the time before it, from its cause's end until it began. The latter is
-// the time of code and commits, and of a step that waits for a permit.
+// time it took, and the time before it, from its cause's end until it began.
+//
+// # Shares
+//
+// The time of the path is also divided by what it went to: code, bodies, waits, permits, places and
+// so on (Term). The shares leave no gap and overlap nowhere. A time in which the run was paused,
+// stalled or over counts as that alone, whatever was open meanwhile.
 //
 // The path is cut where its history is gone: at the iterations of a loop that were pruned,
 // and at a continue-as-new.

@@ -16,7 +16,7 @@ type Part struct {
 
 // Path is the critical path of a run.
 type Path struct {
-	From, To store.Time    // what it explains: From is the run's begin unless Cut is set
+	From, To store.Time    // what it explains: From is when the run was created unless Cut is set
 	Parts    []Part        // the earliest first
 	After    time.Duration // from the end of the last part until To: code of the run, or its commit
 	Cut      bool          // what came before the first part is not recorded any more
@@ -26,7 +26,7 @@ type Path struct {
 // ended it leads to the operation that the run waits for now: of several open ones, to the
 // one that was requested last.
 func PathOf(run *store.Run, entries []store.Entry, now store.Time) Path {
-	p := Path{From: max(run.Started, run.Created), To: run.Ended}
+	p := Path{From: run.Created, To: run.Ended}
 	if p.To == 0 {
 		p.To = max(now, p.From)
 	}

@@ -11,17 +11,24 @@ import (
 // Shrink returns a smaller plan that breaks the same promise first: with fewer faults, acts, runs, schedules, nodes and
 // operations. tries bounds how many worlds it executes.
 func Shrink(p *box.Program, of plan.Plan, tries int) plan.Plan {
-	promise := func(of plan.Plan) string { // that it breaks
-		tries--
+	return shrink(of, tries, func(of plan.Plan) string {
 		r, err := Run(p, of, nil)
 		if err != nil {
 			return "none: the world could not be executed"
 		}
 		number, _, _ := strings.Cut(strings.Join(r.Violations[:min(len(r.Violations), 1)], ""), ":")
 		return number
-	}
+	})
+}
+
+// shrink is Shrink with what says which promise a plan breaks, "": none.
+func shrink(of plan.Plan, tries int, promise func(plan.Plan) string) plan.Plan {
 	first := promise(of)
-	breaks := func(of plan.Plan) bool { return first != "" && promise(of) == first }
+	tries--
+	breaks := func(of plan.Plan) bool {
+		tries--
+		return first != "" && promise(of) == first
+	}
 	for smaller := true; smaller && tries > 0; {
 		smaller = false
 		// less tries to leave parts of a list out: halves first, then single ones.
@@ -60,7 +67,7 @@ func Shrink(p *box.Program, of plan.Plan, tries int) plan.Plan {
 			})
 			return of
 		})
-		if n := len(of.Nodes); n > 1 {
+		if n := len(of.Nodes); n > 1 && tries > 0 {
 			next := of
 			next.Nodes = next.Nodes[:n-1]
 			next.Faults = slices.DeleteFunc(slices.Clone(of.Faults), func(f plan.Fault) bool { return f.Node == n-1 })

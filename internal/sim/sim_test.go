@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -26,41 +27,75 @@ func program(t *testing.T) *box.Program {
 	return p
 }
 
+// again is how many of the seeds are executed twice.
+const again = 6
+
 // TestSeeds executes worlds. A seed that breaks a promise is looked at by
 // go run ./internal/sim/run --seed N --trace.
+//
+// The same seed gives the same trace, byte by byte, whatever else executes, and another seed another one: the first
+// seeds are executed at the beginning and at the end.
 func TestSeeds(t *testing.T) {
 	p := program(t)
-	seeds := make(chan uint64)
+	from, n := worlds(t)
+	type world struct {
+		seed  uint64
+		trace *string // becomes the sum of its lines; nil: nobody asks for it
+	}
+	var traces [2][again]string
+	todo := make(chan world)
 	go func() {
-		for seed := range worlds(t) {
-			seeds <- uint64(seed + 1)
+		defer close(todo)
+		for i := range traces[0] {
+			todo <- world{uint64(from + i + 1), &traces[0][i]}
 		}
-		close(seeds)
+		for seed := again + 1; seed <= n; seed++ {
+			todo <- world{seed: uint64(from + seed)}
+		}
+		for i := range traces[1] {
+			todo <- world{uint64(from + i + 1), &traces[1][i]}
+		}
 	}()
 	var working sync.WaitGroup
 	var mu sync.Mutex
 	reached := map[string]int{}
 	for range runtime.GOMAXPROCS(0) {
 		working.Go(func() {
-			for seed := range seeds {
-				r, err := sim.Run(p, plan.Generate(seed), nil)
+			for w := range todo {
+				var log func(string)
+				h := sha256.New()
+				if w.trace != nil {
+					log = func(line string) { _, _ = io.WriteString(h, line+"\n") }
+				}
+				r, err := sim.Run(p, plan.Generate(w.seed), log)
+				if w.trace != nil {
+					*w.trace = fmt.Sprintf("%x", h.Sum(nil))
+				}
 				mu.Lock()
 				for situation, n := range r.Reached {
 					reached[situation] += n
 				}
 				mu.Unlock()
 				if err != nil {
-					t.Errorf("seed %d: %v", seed, err)
+					t.Errorf("seed %d: %v", w.seed, err)
 				}
 				for _, v := range r.Violations {
-					t.Errorf("seed %d: %s", seed, v)
+					t.Errorf("seed %d: %s", w.seed, v)
 				}
 			}
 		})
 	}
 	working.Wait()
-	if missing := sim.Unreached(reached); worlds(t) >= sim.Soaks && len(missing) > 0 {
-		t.Errorf("expected that %d worlds reach these as well: %q", worlds(t), missing)
+	if missing := sim.Unreached(reached); n >= sim.Soaks && len(missing) > 0 {
+		t.Errorf("expected that %d worlds reach these as well: %q", n, missing)
+	}
+	if traces[0] != traces[1] {
+		t.Errorf("expected the same traces of the same seeds, found\n%q\n%q", traces[0], traces[1])
+	}
+	different := slices.Clone(traces[0][:])
+	slices.Sort(different)
+	if len(slices.Compact(different)) < again {
+		t.Errorf("expected another trace of each seed, found %q", traces[0])
 	}
 }
 
@@ -72,12 +107,16 @@ var compiledWithFile = sync.OnceValues(func() (*box.Program, error) {
 // disk is full. A seed that breaks a promise is looked at by
 // go run ./internal/sim/run --seed N --sqlite --trace.
 func TestSQLite(t *testing.T) {
+	soak.Faults(t) // to compile SQLite for the machines takes a minute of processor, after each change of the code
 	p, err := compiledWithFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	reached, n := map[string]int{}, max(1, worlds(t)/50)
-	for seed := range uint64(n) {
+	const size = 50 // one of SQLite in place of so many
+	from, n := worlds(t)
+	from, n = from/size, max(1, n/size)
+	reached := map[string]int{}
+	for seed := uint64(from); seed < uint64(from+n); seed++ {
 		r, err := sim.Run(p, plan.OnDisk(plan.Generate(seed+1)), nil)
 		for situation, n := range r.Reached {
 			reached[situation] += n
@@ -96,6 +135,7 @@ func TestSQLite(t *testing.T) {
 
 // TestADiskThatLiesIsSeen: a world notices what a power cut takes away that was acknowledged.
 func TestADiskThatLiesIsSeen(t *testing.T) {
+	soak.Faults(t)
 	if testing.Short() {
 		t.Skip("one world of SQLite is enough in a short test")
 	}
@@ -118,45 +158,17 @@ func TestADiskThatLiesIsSeen(t *testing.T) {
 	t.Error("expected that one of 20 worlds with a disk that lies breaks a promise")
 }
 
-// worlds is how many worlds make test, make check and make soak execute.
-func worlds(t *testing.T) int {
+// worlds are those that make test, make check and make soak execute: n of them after the first ones. make check has
+// a thousand, and make test a fifth of them, another one each day.
+func worlds(t *testing.T) (from, n int) {
+	const usual, parts = 1_000, 5
 	switch {
 	case soak.On():
-		return 2_000 * soak.Times(t)
+		return 0, 2 * usual * soak.Times(t)
 	case soak.Usual(t):
-		return 1_000
+		return 0, usual
 	case testing.Short():
-		return 20
+		return 0, 20
 	}
-	return 200
-}
-
-// TestASeedIsAWorld: the same seed gives the same trace, byte by byte, whatever else executes,
-// and another seed another one.
-func TestASeedIsAWorld(t *testing.T) {
-	p := program(t)
-	const seeds = 6
-	var traces [2][seeds]string
-	var working sync.WaitGroup
-	for i := range traces {
-		for seed := range seeds {
-			working.Go(func() {
-				h := sha256.New()
-				_, err := sim.Run(p, plan.Generate(uint64(seed+1)), func(line string) { _, _ = io.WriteString(h, line+"\n") })
-				if err != nil {
-					t.Error(err)
-				}
-				traces[i][seed] = fmt.Sprintf("%x", h.Sum(nil))
-			})
-		}
-	}
-	working.Wait()
-	if traces[0] != traces[1] {
-		t.Errorf("expected the same traces, found\n%q\n%q", traces[0], traces[1])
-	}
-	for i, trace := range traces[0][1:] {
-		if trace == traces[0][i] {
-			t.Errorf("seeds %d and %d give the same trace", i+1, i+2)
-		}
-	}
+	return usual / parts * soak.Part(t, 0, parts), usual / parts
 }

@@ -23,8 +23,8 @@ var ErrUnwanted = fmt.Errorf("the step is not wanted any more: %w", context.Canc
 // Run is the run of an attempt, as the attempt sees it.
 type Run interface {
 	// Leaving reports whether this process is giving the run up: no body of it begins
-	// here any more.
-	Leaving() bool
+	// here. If the process keeps the run after all, it starts the attempt again.
+	Leaving(*Attempt) bool
 	// Ended delivers the end of an attempt, which keeps its place in the pool until the run
 	// releases it: when the outcome is durable, or will not be. If drive is not nil nobody
 	// drives the run: the caller calls it at once, on any goroutine. It returns a task that
@@ -104,6 +104,7 @@ type Attempt struct {
 
 	mu       sync.Mutex
 	detailed time.Time // when a detail was delivered last
+	detail   []byte    // that was not delivered yet; nil: none
 	beaten   time.Time // last heartbeat
 
 	emitter atomic.Pointer[emitter] // nil: nothing was emitted; set under mu
@@ -124,15 +125,38 @@ func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease stor
 		env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation, first: of.FirstSeed(),
 		lease: lease,
 	}
+	a.body.Placed = e.Now()
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	return a
 }
 
 // Cancel ends the context of the body.
-func (a *Attempt) Cancel(cause error) { a.cancel(cause) }
+func (a *Attempt) Cancel(cause error) { a.Cut(cause) }
+
+// Cut ends the context of the body. It returns when the body began; 0: it has not, and does not begin any more.
+func (a *Attempt) Cut(cause error) (began store.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancel(cause)
+	return a.started
+}
+
+// begin notes that the body begins now. It reports false if it must not begin any more.
+func (a *Attempt) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ctx.Err() != nil {
+		return false
+	}
+	a.started = a.env.Now()
+	return true
+}
 
 // Limit implements Limited.
 func (a *Attempt) Limit() (kind string, limit int) { return a.body.Kind, a.body.Limit }
+
+// Party implements Shared: workflows share the places.
+func (a *Attempt) Party() string { return a.Workflow }
 
 func (a *Attempt) String() string { return fmt.Sprintf("run %s step %s", a.RunID, a.body.Location) }
 
@@ -140,9 +164,9 @@ func (a *Attempt) String() string { return fmt.Sprintf("run %s step %s", a.RunID
 // run on, if nobody else does.
 func (a *Attempt) Execute() (next func() Task) {
 	switch {
-	case a.Run.Leaving(): // it begins where the shard goes
+	case a.Run.Leaving(a): // it begins where the shard goes
 		return nil
-	case a.ctx.Err() == nil:
+	case a.begin():
 		return a.execute()
 	case errors.Is(context.Cause(a.ctx), ErrUnwanted):
 		// Of a step whose end must be known the run waits for this.
@@ -153,9 +177,6 @@ func (a *Attempt) Execute() (next func() Task) {
 
 func (a *Attempt) execute() (next func() Task) {
 	defer a.cancel(nil)
-	a.mu.Lock()
-	a.started = a.env.Now()
-	a.mu.Unlock()
 	ctx := context.Context(&bodyContext{a.ctx, a})
 	if a.env.Observe != nil {
 		ctx, a.observed = a.env.Observe(ctx, a)
@@ -196,12 +217,16 @@ func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
 		result = a.body.Fails(f)
 	}
 	a.endEmitter()
-	if result.Failure != nil && !result.Marked && a.stopped() {
+	if result.Failure != nil {
+		a.tellDetail()
+	}
+	if result.Failure != nil && a.stopped() { // whatever it says of itself
 		a.observe(ErrStopped)
 		return nil
 	}
 	a.observe(result.Failure)
 	result.Started, result.Ended, result.Spent = a.started, a.env.Now(), a.spent.Load()
+	result.Placed = a.body.Placed
 	return a.deliver(result)
 }
 
@@ -285,15 +310,32 @@ func (a *Attempt) Resumed() store.Time { return a.body.Resumed }
 // Key returns the step's idempotency key.
 func (a *Attempt) Key() string { return a.body.Key() }
 
-// beat renews the attempt's timeout and delivers detail, at most once a second. nil: there
-// is none.
+// beat renews the attempt's timeout and delivers detail, once a second: one that comes sooner
+// waits, and the next one takes its place. nil: there is none.
 func (a *Attempt) beat(detail []byte) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.limit.renew()
 	a.beaten = time.Now()
-	if now := a.beaten; detail != nil && now.Sub(a.detailed) >= time.Second {
-		a.detailed = now
-		a.Run.Beat(Heartbeat{ID: a.body.ID, Attempt: a.body.Attempt, Detail: detail})
+	wait := time.Duration(0)
+	if detail != nil {
+		if wait = time.Second - a.beaten.Sub(a.detailed); wait > 0 && a.detail == nil {
+			time.AfterFunc(wait, a.tellDetail)
+		}
+		a.detail = detail
 	}
+	a.mu.Unlock()
+	if wait <= 0 {
+		a.tellDetail()
+	}
+}
+
+// tellDetail delivers the detail that waits, if one does.
+func (a *Attempt) tellDetail() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.detail == nil {
+		return
+	}
+	a.Run.Beat(Heartbeat{ID: a.body.ID, Attempt: a.body.Attempt, Detail: a.detail})
+	a.detail, a.detailed = nil, time.Now()
 }

@@ -30,7 +30,7 @@ type run struct {
 	emissions []steps.Emission
 }
 
-func (r *run) Leaving() bool { return r.leaving }
+func (r *run) Leaving(*steps.Attempt) bool { return r.leaving }
 
 func (r *run) Ended(end steps.End) func() steps.Task {
 	r.mu.Lock()
@@ -227,9 +227,9 @@ func TestBeatsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, r := newEnv(t), &run{}
 		r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
-			for _, detail := range []string{"a", "b", "c", "d"} {
+			for _, detail := range []string{"a", "b", "c", "d", "e"} {
 				steps.Beat(ctx, []byte(detail))
-				time.Sleep(600 * time.Millisecond)
+				time.Sleep(350 * time.Millisecond)
 			}
 			return runner.BodyResult{}
 		}).Execute()
@@ -238,6 +238,56 @@ func TestBeatsAreLimited(t *testing.T) {
 		}
 		steps.Beat(context.Background(), []byte("outside"))
 	})
+}
+
+// TestTheLastBeatIsTold: an attempt that fails, or that the process stops, tells the detail that waits.
+func TestTheLastBeatIsTold(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			env, r := newEnv(t), &run{}
+			var a *steps.Attempt
+			a = r.attempt(env, nil, func(ctx context.Context, _ *runner.Body) runner.BodyResult {
+				for _, detail := range []string{"a", "b", "c"} {
+					steps.Beat(ctx, []byte(detail))
+				}
+				if stopped {
+					a.Cancel(context.Canceled)
+				}
+				return runner.BodyResult{Failure: &stored.Failure{Code: stored.CodeError}}
+			})
+			a.Execute()
+			if want := []string{"a", "c"}; !slices.Equal(r.beats, want) {
+				t.Errorf("expected %q, found %q", want, r.beats)
+			}
+		})
+	}
+}
+
+// TestTheErrorOfAStoppedBodyCountsForNothing, whatever it says of itself. A success counts.
+func TestTheErrorOfAStoppedBodyCountsForNothing(t *testing.T) {
+	failure := &stored.Failure{Code: stored.CodeError}
+	for name, c := range map[string]struct {
+		result runner.BodyResult
+		counts bool
+	}{
+		"failure":   {runner.BodyResult{Failure: failure}, false},
+		"final":     {runner.BodyResult{Failure: failure, Final: true}, false},
+		"permanent": {runner.BodyResult{Failure: failure, Final: true, Marked: true}, false},
+		"success":   {runner.BodyResult{Value: []byte("v")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, r := newEnv(t), &run{}
+			var a *steps.Attempt
+			a = r.attempt(env, nil, func(context.Context, *runner.Body) runner.BodyResult {
+				a.Cancel(context.Canceled)
+				return c.result
+			})
+			a.Execute()
+			if got := len(r.ends) == 1; got != c.counts {
+				t.Errorf("it counts: %t; want %t", got, c.counts)
+			}
+		})
+	}
 }
 
 // TestAttemptOf: the context of a body, and those derived from it, know the attempt.

@@ -45,24 +45,49 @@ func limitOf(t Task) (kind string, limit int) {
 	return "", 0
 }
 
+// Shared is a task of one of several parties that share the places, such as a workflow. of "" are
+// those of none.
+type Shared interface {
+	Party() (of string)
+}
+
+func partyOf(t Task) string {
+	if s, ok := t.(Shared); ok {
+		return s.Party()
+	}
+	return ""
+}
+
+// party is the tasks of one party that have a place, and wait for nothing but a place, in their
+// order.
+type party struct {
+	taken   int
+	waiting []Task
+	turn    int64 // when it got its last place after waiting
+}
+
 // kind is the limited tasks of one kind. There is one as long as any of them is there.
 type kind struct {
 	taken   int // by those that have a place, or wait for nothing but a place
 	waiting []Task
 }
 
-// Pool executes tasks. It has so many places; the tasks that find none wait in the order in
-// which they came. A task has its place while it is executed, and longer if it is kept: a
-// step, until its outcome is durable. A goroutine that has executed a task takes the next one
-// that waits; some that find none stay for later ones, until Stop. It is safe for concurrent use.
+// Pool executes tasks. It has so many places; of the tasks that find none, parties take turns, and
+// those of one party go in the order in which they came. A task has its place while it is
+// executed, and longer if it is kept: a step, until its outcome is durable. A goroutine that has
+// executed a task takes the next one that waits; some that find none stay for later ones, until
+// Stop. It is safe for concurrent use.
 type Pool struct {
 	max int
 
 	mu      sync.Mutex
-	tasks   []Task           // that have a place
-	running int              // of these, are executed
-	waiting []Task           // for a place
-	kinds   map[string]*kind // of limited tasks
+	tasks   []Task            // that have a place
+	running int               // of these, are executed
+	parties map[string]*party // every party that has had a task
+	waiting int               // tasks of all parties, for a place
+	turns   int64             // places that were given to tasks which had waited
+	fair    bool              // a party leaves places free for others
+	kinds   map[string]*kind  // of limited tasks
 	stopped bool
 	begun   int64            // tasks
 	ready   fifo.Queue[work] // waits for a goroutine; then one is called
@@ -72,10 +97,14 @@ type Pool struct {
 	drained chan struct{}    // closed when stopped and nothing runs
 }
 
-// NewPool returns a pool with so many places.
-func NewPool(limit int) *Pool {
-	return &Pool{max: limit, drained: make(chan struct{})}
+// NewPool returns a pool with so many places. fair: a party may take a place only while it has
+// fewer than shareOf times as many as are free, so that another one finds some.
+func NewPool(limit int, fair bool) *Pool {
+	return &Pool{max: limit, fair: fair, parties: map[string]*party{}, drained: make(chan struct{})}
 }
+
+// shareOf leaves a ninth of the places to others if there is one party, and less if there are more.
+const shareOf = 8
 
 // work is what a goroutine of a pool does: it executes a task that has a place, or calls a
 // function and executes the task that it returns.
@@ -192,12 +221,37 @@ func (p *Pool) admit(t Task) bool {
 	switch {
 	case p.stopped, !p.enter(t):
 		return false
-	case len(p.tasks) < p.max:
+	}
+	of := p.party(t)
+	if len(of.waiting) == 0 && p.allows(of) {
 		p.begin(t)
 		return true
 	}
-	p.waiting = append(p.waiting, t)
+	p.wait(of, t)
 	return false
+}
+
+// party returns that of a task. p.mu must be held.
+func (p *Pool) party(t Task) *party {
+	name := partyOf(t)
+	of := p.parties[name]
+	if of == nil {
+		of = &party{}
+		p.parties[name] = of
+	}
+	return of
+}
+
+// allows reports whether there is a place for a task of a party. p.mu must be held.
+func (p *Pool) allows(of *party) bool {
+	free := p.max - len(p.tasks)
+	return free > 0 && (!p.fair || of.taken < shareOf*free)
+}
+
+// wait lets a task wait for a place. p.mu must be held.
+func (p *Pool) wait(of *party, t Task) {
+	of.waiting = append(of.waiting, t)
+	p.waiting++
 }
 
 // enter reports whether a task waits for nothing but a place: fewer than its limit of its kind
@@ -237,7 +291,7 @@ func (p *Pool) exit(t Task) {
 			return
 		}
 		k.taken++
-		p.waiting = append(p.waiting, first)
+		p.wait(p.party(first), first)
 		k.waiting[0] = nil
 	}
 	if k.taken == 0 {
@@ -248,6 +302,7 @@ func (p *Pool) exit(t Task) {
 // begin gives a task a place. p.mu must be held.
 func (p *Pool) begin(t Task) {
 	p.tasks = append(p.tasks, t)
+	p.party(t).taken++
 	*t.held() = Place{at: len(p.tasks), executing: true}
 	p.running++
 	p.begun++
@@ -342,21 +397,40 @@ func (p *Pool) leave(t Task) (waiting Task) {
 	p.tasks[last] = nil
 	p.tasks = p.tasks[:last]
 	p.exit(t)
-	if len(p.waiting) == 0 || p.stopped {
+	p.party(t).taken--
+	if p.stopped {
 		return nil
 	}
 	waiting = p.first()
-	for len(p.waiting) > 0 && len(p.tasks) < p.max { // that exit has let in beside it
-		p.dispatchLocked(work{task: p.first()})
+	for next := waiting; next != nil; { // that exit, or the share of a party, has let in as well
+		if next = p.first(); next != nil {
+			p.dispatchLocked(work{task: next})
+		}
 	}
 	return waiting
 }
 
-// first gives a place to the task that has waited longest, and returns it. p.mu must be held.
+// first gives a place to the first task of the party whose turn it is, and returns it; nil: nothing waits that
+// may have one. p.mu must be held.
 func (p *Pool) first() Task {
-	t := p.waiting[0]
-	p.waiting[0] = nil
-	p.waiting = p.waiting[1:]
+	if p.waiting == 0 || len(p.tasks) >= p.max {
+		return nil
+	}
+	var next *party
+	for _, of := range p.parties {
+		if len(of.waiting) > 0 && (next == nil || of.turn < next.turn) && p.allows(of) {
+			next = of
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	t := next.waiting[0]
+	next.waiting[0] = nil
+	next.waiting = next.waiting[1:]
+	p.waiting--
+	p.turns++
+	next.turn = p.turns
 	p.begin(t)
 	return t
 }
@@ -390,7 +464,10 @@ func (p *Pool) Stop() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	p.waiting, p.kinds = nil, nil
+	for _, of := range p.parties {
+		of.waiting = nil
+	}
+	p.waiting, p.kinds = 0, nil
 	for _, inbox := range p.idle {
 		close(inbox)
 	}
@@ -425,7 +502,7 @@ func (p *Pool) CancelAll() []string {
 func (p *Pool) Counts() (executing, waiting, kept int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waiting = len(p.waiting)
+	waiting = p.waiting
 	for _, k := range p.kinds {
 		waiting += len(k.waiting)
 	}

@@ -74,7 +74,7 @@ func (j *journal) expect(t *testing.T, lines ...string) {
 
 // newPool returns a pool whose goroutines end with the test.
 func newPool(t *testing.T, limit int) *steps.Pool {
-	pool := steps.NewPool(limit)
+	pool := steps.NewPool(limit, false)
 	t.Cleanup(func() { pool.Stop() })
 	return pool
 }
@@ -206,7 +206,7 @@ func TestPoolStops(t *testing.T) {
 		var j journal
 		pool := newPool(t, 1)
 		select {
-		case <-steps.NewPool(1).Stop():
+		case <-steps.NewPool(1, false).Stop():
 		default:
 			t.Error("a pool that executes nothing is not drained")
 		}
@@ -386,7 +386,7 @@ func TestPoolUsesItsGoroutinesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, kept = 300, 128
 		var j journal
-		pool := steps.NewPool(many)
+		pool := steps.NewPool(many, false)
 		goroutines := func() int {
 			stacks := make([]byte, 4<<20)
 			return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "steps.(*Pool).await(")
@@ -416,7 +416,7 @@ func TestPoolUsesItsGoroutinesAgain(t *testing.T) {
 func TestPoolWaitsForNoTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 200
-		pool := steps.NewPool(many)
+		pool := steps.NewPool(many, false)
 		var all, done sync.WaitGroup
 		all.Add(many)
 		for range many {
@@ -437,7 +437,7 @@ func TestPoolWaitsForNoTask(t *testing.T) {
 func TestPoolDoesManyOnFewGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 1000
-		pool := steps.NewPool(many)
+		pool := steps.NewPool(many, false)
 		var gate, done sync.WaitGroup
 		gate.Add(1)
 		pool.Follow(func() steps.Task { gate.Wait(); return nil })
@@ -463,7 +463,7 @@ func TestPoolDoesManyOnFewGoroutines(t *testing.T) {
 // TestPoolDoesWhatIsReadyWhenItStops: work that was taken is done, whoever is called for it.
 func TestPoolDoesWhatIsReadyWhenItStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pool := steps.NewPool(1)
+		pool := steps.NewPool(1, false)
 		var done atomic.Int32
 		for range 300 {
 			pool.Follow(func() steps.Task { done.Add(1); return nil })
@@ -474,4 +474,60 @@ func TestPoolDoesWhatIsReadyWhenItStops(t *testing.T) {
 			t.Errorf("%d of 300 were done; more wait: %t", n, pool.Crowded())
 		}
 	})
+}
+
+// ofParty is a task of a party that ends when it is released.
+type ofParty struct {
+	*task
+	party string
+}
+
+func (p *ofParty) Party() string { return p.party }
+
+// TestPartiesShareThePlaces: of the tasks that wait, parties take turns. In a fair pool a party with any number of
+// tasks leaves places to others.
+func TestPartiesShareThePlaces(t *testing.T) {
+	for _, c := range []struct {
+		places  int
+		fair    bool
+		hog     int // places that a party alone takes of them
+		another int // that another one with as many tasks gets at once
+	}{{1, true, 1, 0}, {8, true, 8, 0}, {9, true, 8, 1}, {90, true, 80, 9}, {90, false, 90, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			var j journal
+			pool := steps.NewPool(c.places, c.fair)
+			running := func(party string) (n int) {
+				synctest.Wait()
+				for _, task := range pool.Running() {
+					if task.(*ofParty).party == party {
+						n++
+					}
+				}
+				return n
+			}
+			for i := range 1000 {
+				pool.Start(&ofParty{j.task(fmt.Sprint("hog ", i)), "hog"})
+			}
+			hog := running("hog")
+			for i := range 1000 {
+				pool.Start(&ofParty{j.task(fmt.Sprint("other ", i)), "other"})
+			}
+			if other := running("other"); hog != c.hog || other != c.another {
+				t.Errorf("of %d places, fair %t, one party has taken %d and another one %d; want %d and %d",
+					c.places, c.fair, hog, other, c.hog, c.another)
+			}
+			time.Sleep(time.Hour) // a task takes a second
+			begun := map[byte]int{}
+			for _, line := range j.seen() {
+				if line[0] == 'b' && begun['h']+begun['o'] < 1000 {
+					begun[line[len("begin ")]]++
+				}
+			}
+			if begun['o'] < 400 {
+				t.Errorf("of %d places, fair %t: among the first 1000 tasks are %d of the second party",
+					c.places, c.fair, begun['o'])
+			}
+			pool.Stop()
+		})
+	}
 }

@@ -39,9 +39,9 @@ func (a *Attempt) Recorded(ctx context.Context, e store.Entry) (runner.BodyResul
 	if err := a.env.Payloads.OpenEntries(ctx, a.no, a.incarnation, entries); err != nil {
 		return runner.BodyResult{}, err
 	}
-	_, value, err := stored.SplitTried(entries[0].Value)
+	t, err := stored.SplitTried(entries[0].Value)
 	if err != nil {
 		return runner.BodyResult{}, err
 	}
-	return runner.BodyResult{Value: value, Recorded: &entries[0]}, nil
+	return runner.BodyResult{Value: t.Value, Recorded: &entries[0]}, nil
 }

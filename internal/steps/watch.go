@@ -143,3 +143,18 @@ func (a *Attempt) times() (started store.Time, beaten time.Time) {
 	defer a.mu.Unlock()
 	return a.started, a.beaten
 }
+
+// Began returns when the body began; 0: it has not.
+func (a *Attempt) Began() store.Time {
+	started, _ := a.times()
+	return started
+}
+
+// Age returns for how long the body has been executing; 0: it has not begun.
+func (a *Attempt) Age(now store.Time) time.Duration {
+	started, _ := a.times()
+	if started == 0 {
+		return 0
+	}
+	return max(now.Sub(started), 0)
+}

@@ -13,11 +13,12 @@ type Cause string
 const (
 	CauseMismatch  Cause = "mismatch"  // history and code do not fit together
 	CauseDecode    Cause = "decode"    // what is recorded does not decode
-	CauseEncode    Cause = "encode"    // the workflow's result does not encode
+	CauseEncode    Cause = "encode"    // a value of the code does not encode, or is too large
 	CauseMisuse    Cause = "misuse"    // an operation where none is allowed
 	CausePanic     Cause = "panic"     // of workflow code
 	CauseDeadlock  Cause = "deadlock"  // every branch waits for another
 	CauseCode      Cause = "code"      // the code has asked for it
+	CauseBudget    Cause = "budget"    // a bound of the engine is reached
 	CauseFailure   Cause = "failure"   // the run would have failed
 	CauseUndo      Cause = "undo"      // a compensation has failed for good
 	CausePoison    Cause = "poison"    // the run ends its process
@@ -31,7 +32,8 @@ var causes = map[string]Cause{"broken": CauseInvariant}
 
 func init() {
 	for _, c := range []Cause{
-		CauseMismatch, CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseCode, CauseFailure, CauseUndo,
+		CauseMismatch, CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseCode, CauseBudget,
+		CauseFailure, CauseUndo,
 		CausePoison, CauseRefused, CauseDamaged, CauseInvariant,
 	} {
 		causes[string(c)] = c
@@ -48,23 +50,24 @@ func CauseOf(run *store.Run) Cause {
 	return causes[strings.TrimSuffix(word, ":")]
 }
 
-// IsBug reports whether the cause is a fault of the workflow's code that the engine has
-// found, or the code itself, and not a difference between code and history.
+// IsBug reports whether the run has stalled in place of failing: for a fault of the workflow's
+// code that the engine has found, or the code itself, or for a bound of the engine. A
+// difference between code and history is none of these.
 func (c Cause) IsBug() bool {
 	switch c {
-	case CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseCode:
+	case CauseDecode, CauseEncode, CauseMisuse, CausePanic, CauseDeadlock, CauseCode, CauseBudget:
 		return true
 	}
 	return false
 }
 
 // BugOf returns the cause with which a run stalls instead of failing with f, or "" if f is
-// no fault of its code.
+// no fault of its code, and no bound of the engine.
 func BugOf(f *Failure) Cause {
 	switch f.Code {
 	case CodeInput:
 		return CauseDecode
-	case CodeEncoding:
+	case CodeEncoding, CodeTooLarge:
 		return CauseEncode
 	case CodeMisuse:
 		return CauseMisuse
@@ -74,6 +77,8 @@ func BugOf(f *Failure) Cause {
 		return CauseDeadlock
 	case CodeStall:
 		return CauseCode
+	case CodeBudget:
+		return CauseBudget
 	}
 	return ""
 }

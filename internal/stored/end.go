@@ -3,6 +3,7 @@ package stored
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/stet-run/stet/store"
 )
@@ -59,6 +60,15 @@ type Link struct {
 	// Fails says of a child that its end fails the scope which has started it, unless it
 	// has succeeded.
 	Fails bool `cbor:"15,keyasint,omitempty"`
+	// Since is the number of the request that has retried the child with its run: ends that were
+	// told before are reverted. 0: it was not.
+	Since store.ItemNo `cbor:"16,keyasint,omitempty"`
+	// Named says of a child that its code has given its ID, which other runs may have had or
+	// have. The end comes as the answer to a watch, with Key, and never by the ID.
+	Named bool `cbor:"17,keyasint,omitempty"`
+	// Differs says of a Former child of a Named one that it has another input: its end is not that
+	// of the new one.
+	Differs bool `cbor:"18,keyasint,omitempty"`
 }
 
 // EndOf returns the recorded end of the entry of a child or an awaited run as Link.Stands
@@ -140,6 +150,15 @@ func Watching(watching store.RunNo, runID, name, id string) store.Command {
 	}}
 }
 
+// watchedByParent reports whether the parent of a run waits for its end by a watch where it has
+// started the run, as it does if its code has given the ID.
+func watchedByParent(run *store.Run, watches []store.Item) bool {
+	return slices.ContainsFunc(watches, func(it store.Item) bool {
+		var w watcher
+		return it.Loc == run.ParentLoc && it.Name != run.ID && decode(it.Value, &w) == nil && w.Run == run.Parent
+	})
+}
+
 // Notify returns the commands that notify the parent of a run, and the runs that watch
 // it, of its end. run is as it will be; newID makes IDs of items.
 func Notify(run *store.Run, watches []store.Item, newID func() string) []store.Command {
@@ -155,7 +174,7 @@ func Notify(run *store.Run, watches []store.Item, newID func() string) []store.C
 			Kind: store.ItemEnd, ID: id, Origin: id, Name: name, Incarnation: incarnation, Loc: loc, Value: value,
 		}})
 	}
-	if run.Parent != 0 && run.ParentLoc != "" {
+	if run.Parent != 0 && run.ParentLoc != "" && !watchedByParent(run, watches) {
 		notify(run.Parent, run.ID, 0, run.ParentLoc)
 	}
 	for i := range watches {

@@ -21,13 +21,14 @@ const (
 	CodeEncoding  = "encoding"  // a value that cannot be encoded or decoded
 	CodeInput     = "input"     // an input that cannot be decoded
 	CodeDeadlock  = "deadlock"  // every branch waits for another
-	CodeBudget    = "budget"    // the history has grown over its budget
+	CodeBudget    = "budget"    // a bound of the engine is reached, as the size of the history
 	CodeMisuse    = "misuse"    // an operation where none is allowed
 	CodeStall     = "stall"     // the code has asked for a stall
 	CodeRun       = "run"       // an awaited run that has not succeeded
 	CodeNotFound  = "not_found" // an awaited run, or a promise, that does not exist
 	CodeTerminal  = "terminal"  // a promise that nothing can assign any more
 
+	CodeExists          = "exists"           // a child whose ID another run has
 	CodeNoQueue         = "no_queue"         // a child on a queue that does not exist
 	CodeUnknownWorkflow = "unknown_workflow" // a child of a workflow that no process ever had
 	CodeInboxFull       = "inbox_full"       // a message to a run that has received too few
@@ -61,6 +62,8 @@ type Failure struct {
 	Ended store.Time `cbor:"11,keyasint,omitempty"`
 	// Headers are those of the request that has rejected the promise whose failure this is.
 	Headers []byte `cbor:"12,keyasint,omitempty"`
+	// Lead is what the attempt of a step waited for; nil: nothing, or it is not known.
+	Lead *Lead `cbor:"13,keyasint,omitempty"`
 }
 
 // Error returns the message.
@@ -88,10 +91,13 @@ func (f *Failure) bounded(size int) *Failure { return f.within(&size, 0) }
 
 // AddCause adds the failure of an attempt to those of the former ones, and cuts it and
 // them so that they fit into the step's entry. The newest are kept. began and ended are
-// when the attempt did; 0: it did not begin.
-func AddCause(causes []*Failure, of *Failure, began, ended store.Time) []*Failure {
+// when the attempt did; 0: it did not begin. lead is what it waited for.
+func AddCause(causes []*Failure, of *Failure, lead Lead, began, ended store.Time) []*Failure {
 	of = of.bounded(maxAttempt)
 	of.Began, of.Ended = began, ended
+	if began != 0 {
+		of.Lead = lead.Notice(began)
+	}
 	if causes = append(causes, of); len(causes) > maxCauses {
 		causes = causes[1:]
 	}

@@ -32,6 +32,10 @@ type Progress struct {
 	// those to which it has; 0: none has, or the last were of a body of the run's node.
 	Lease int64    `cbor:"12,keyasint,omitempty"`
 	Own   []string `cbor:"13,keyasint,omitempty"`
+	// Succeeded says of a withdrawn step that the body which was cut has returned without an error.
+	Succeeded bool `cbor:"14,keyasint,omitempty"`
+	// Asked is when the next attempt asked for Permit, or was offered; 0: it did not, or that is not known.
+	Asked store.Time `cbor:"15,keyasint,omitempty"`
 }
 
 // Encode returns the stored form of p.
@@ -49,7 +53,7 @@ func DecodeProgress(data []byte) (p Progress, err error) {
 // WithoutPermit returns the entry e of an open step, of which p is the value, without
 // the permit.
 func (p Progress) WithoutPermit(e *store.Entry) store.Entry {
-	p.Permit, p.Task, p.Input = nil, "", nil
+	p.Permit, p.Task, p.Input, p.Asked = nil, "", nil, 0
 	c := *e
 	c.Size, c.Value = 0, p.Encode()
 	return c

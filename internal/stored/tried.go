@@ -12,15 +12,27 @@ import (
 // value as it would be without them.
 const formatTried = 4
 
+// formatLed is the format byte of such a value that begins with the Lead of the attempt that has
+// succeeded. After it come the length of the Lead, the Lead, and the value as it would be without.
+const formatLed = 6
+
 const (
 	maxTried     = 8       // failed attempts that stay with a step that has succeeded, the newest
 	maxTriedText = 1 << 10 // bytes of the text of each
 )
 
 // WithTried returns the stored form of the value of a step, or of a compensation, that has
-// succeeded: with the causes of its last failed attempts, oldest first. Without causes it
-// returns the value itself.
-func WithTried(causes []*Failure, value []byte) []byte {
+// succeeded: with the causes of its last failed attempts, oldest first, and what the last one waited
+// for. Without these it returns the value itself.
+func WithTried(causes []*Failure, lead *Lead, value []byte) []byte {
+	value = withCauses(causes, value)
+	if lead == nil {
+		return value
+	}
+	return withHead(formatLed, encode(lead), value)
+}
+
+func withCauses(causes []*Failure, value []byte) []byte {
 	if len(causes) == 0 {
 		return value
 	}
@@ -28,36 +40,58 @@ func WithTried(causes []*Failure, value []byte) []byte {
 	brief := make([]*Failure, len(causes))
 	for i, f := range causes {
 		left := maxTriedText
-		brief[i] = &Failure{Began: f.Began, Ended: f.Ended}
+		brief[i] = &Failure{Began: f.Began, Ended: f.Ended, Lead: f.Lead}
 		brief[i].Code = take(f.Code, maxTriedText/4, &left)
 		brief[i].Message = take(f.Message, maxTriedText, &left)
 	}
-	text := encode(brief)
-	data := make([]byte, 0, 1+binary.MaxVarintLen64+len(text)+len(value))
-	data = append(binary.AppendUvarint(append(data, formatTried), uint64(len(text))), text...)
+	return withHead(formatTried, encode(brief), value)
+}
+
+// withHead returns a value behind a head of a format.
+func withHead(format byte, head, value []byte) []byte {
+	data := make([]byte, 0, 1+binary.MaxVarintLen64+len(head)+len(value))
+	data = append(binary.AppendUvarint(append(data, format), uint64(len(head))), head...)
 	return append(data, value...)
 }
 
+// Tried is what the value of a step that has succeeded says of its attempts.
+type Tried struct {
+	Causes []*Failure // of its last failed attempts, oldest first
+	Lead   *Lead      // of the attempt that has succeeded; nil: it waited for nothing
+	Value  []byte     // the step's own value
+}
+
 // SplitTried is the inverse of WithTried. The error wraps store.ErrDamaged.
-func SplitTried(data []byte) (causes []*Failure, value []byte, err error) {
-	if len(data) == 0 || data[0] != formatTried {
-		return nil, data, nil
+func SplitTried(data []byte) (t Tried, err error) {
+	t.Value = data
+	if err = cutHead(formatLed, &t.Value, &t.Lead); err != nil {
+		return Tried{}, err
+	}
+	if err = cutHead(formatTried, &t.Value, &t.Causes); err != nil {
+		return Tried{}, err
+	}
+	for _, f := range t.Causes {
+		if f == nil {
+			return Tried{}, fmt.Errorf("failed attempt without a cause: %w", store.ErrDamaged)
+		}
+	}
+	return t, nil
+}
+
+// cutHead takes a head of a format off a value, and decodes it, if there is one.
+func cutHead(format byte, value *[]byte, into any) error {
+	data := *value
+	if len(data) == 0 || data[0] != format {
+		return nil
 	}
 	size, n := binary.Uvarint(data[1:])
 	if n <= 0 || size > uint64(len(data)-1-n) {
-		return nil, nil, fmt.Errorf("causes of failed attempts are cut off: %w", store.ErrDamaged)
+		return fmt.Errorf("what is recorded of attempts is cut off: %w", store.ErrDamaged)
 	}
 	rest := data[1+n:]
-	if err := decode(rest[:size], &causes); err != nil {
-		return nil, nil, err
+	*value = nil
+	if len(rest) > int(size) {
+		*value = rest[size:]
 	}
-	for _, f := range causes {
-		if f == nil {
-			return nil, nil, fmt.Errorf("failed attempt without a cause: %w", store.ErrDamaged)
-		}
-	}
-	if rest = rest[size:]; len(rest) > 0 {
-		value = rest
-	}
-	return causes, value, nil
+	return decode(rest[:size], into)
 }

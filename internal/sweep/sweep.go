@@ -23,19 +23,27 @@ const (
 )
 
 // pace is how a pass sweeps that has lasted for a while. If it does not end, more becomes due than a gentle
-// one deletes.
+// one deletes. But a pass over a large backlog lasts for as long: while runs are executed it has a tenth of
+// the time, so that they lose no more, and after an hour a fifth.
 type pace struct {
 	from time.Duration // since the pass has begun
 	rest float64       // after a part, by the time that it took
 	most int           // rows of a part; 0: store.SweepRows
 }
 
-var paces = []pace{{10 * time.Minute, 0.25, 2000}, {time.Minute, 1, 2000}, {0, 4, 0}}
+var (
+	paces  = []pace{{10 * time.Minute, 0.25, 2000}, {time.Minute, 1, 2000}, {0, 4, 0}}
+	beside = []pace{{time.Hour, 4, 0}, {0, 9, 0}} // runs that are executed
+)
 
 // paceOf returns the pace of a pass that has lasted for so long.
-func paceOf(lasted time.Duration) pace {
-	i := slices.IndexFunc(paces, func(p pace) bool { return lasted >= p.from })
-	return paces[i]
+func (s *Sweeper) paceOf(lasted time.Duration) pace {
+	list := paces
+	if s.Working != nil && s.Working() {
+		list = beside
+	}
+	i := slices.IndexFunc(list, func(p pace) bool { return lasted >= p.from })
+	return list[i]
 }
 
 // after returns how long to rest after a part.
@@ -43,7 +51,7 @@ func (p pace) after(took time.Duration) time.Duration {
 	return max(shortest, time.Duration(p.rest*float64(took)))
 }
 
-// Sweeper is what a sweep needs. All fields are required.
+// Sweeper is what a sweep needs. All fields are required, except for Working.
 type Sweeper struct {
 	Store interface {
 		Sweep(context.Context, store.SweepRequest) (store.Swept, error)
@@ -52,6 +60,8 @@ type Sweeper struct {
 	Pause  time.Duration        // from the end of one pass to the next
 	Leases func() []store.Lease // of the shards that are held now
 	Log    *slog.Logger
+	// Working reports whether runs are being executed, which share the store; nil: none are.
+	Working func() bool
 
 	// Collect deletes the objects outside of the store that nothing refers to, and
 	// returns how many. Mine reports whether this process is the one of all that does so.
@@ -81,7 +91,7 @@ func (s *Sweeper) Run(ctx context.Context, stop <-chan struct{}) {
 		if req.From == (store.SweepPlace{}) {
 			req.Items, since = begun.After(itemsAt), begun
 		}
-		now := paceOf(begun.Sub(since))
+		now := s.paceOf(begun.Sub(since))
 		req.Most = now.most
 		swept, err := s.Store.Sweep(ctx, req)
 		switch {
@@ -122,7 +132,7 @@ func (s *Sweeper) Pass(ctx context.Context) {
 	since := time.Now()
 	for {
 		begun := time.Now()
-		now := paceOf(begun.Sub(since))
+		now := s.paceOf(begun.Sub(since))
 		req.Most = now.most
 		swept, err := s.Store.Sweep(ctx, req)
 		switch {

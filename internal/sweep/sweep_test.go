@@ -161,3 +161,38 @@ func TestCollectOnceADay(t *testing.T) {
 }
 
 func oneRule() []store.Retention { return []store.Retention{{}} }
+
+// TestRunsLoseATenth: while runs are executed a pass over a backlog has a tenth of the time, however long it lasts, and
+// after an hour a fifth. Once none are it hurries.
+func TestRunsLoseATenth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := swept{parts: 1_000_000}
+		begun := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		sweeper := sweep.Sweeper{
+			Store: &s, Pause: time.Minute, Log: slog.New(slog.DiscardHandler), Rules: oneRule,
+			Leases:  func() []store.Lease { return nil },
+			Working: func() bool { return time.Since(begun) < 2*time.Hour },
+		}
+		ended := make(chan struct{})
+		go func() {
+			sweeper.Run(ctx, nil)
+			close(ended)
+		}()
+		time.Sleep(3 * time.Hour)
+		cancel()
+		<-ended
+		for i := 1; i < len(s.at); i++ {
+			at, period, want := s.at[i-1].Sub(s.at[0]), s.at[i].Sub(s.at[i-1]), 10*time.Second
+			switch {
+			case at >= 2*time.Hour-time.Minute-5*time.Second:
+				want = 1250 * time.Millisecond
+			case at >= time.Hour:
+				want = 5 * time.Second
+			}
+			if period != want && at < 2*time.Hour-2*time.Minute || at > 2*time.Hour && period != want {
+				t.Fatalf("after %s a part and its rest took %s; want %s", at, period, want)
+			}
+		}
+	})
+}

@@ -65,9 +65,19 @@ type Request struct {
 	Max    int
 	Wait   time.Duration
 	For    time.Duration
-	// ID tells the request from others; of two with the same ID the second gets the answer of
+	// ID tells the request from others; of two with the same ID, of the same worker, the second gets the answer of
 	// the first. "": it has none.
 	ID string
+	// By tells workers of the same name from each other.
+	By string
+}
+
+// worker returns the name by which queues know the worker.
+func (r *Request) worker() string {
+	if r.Worker == "" {
+		return ""
+	}
+	return permit.WorkerOf(r.Worker, r.By)
 }
 
 // Task is a task that a worker has got.
@@ -95,7 +105,7 @@ const grace = 10 * time.Second
 func (d *Desk) Lease(ctx context.Context, r Request) (*Got, error) {
 	id := uuid.NewString()
 	if r.ID != "" {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(r.Worker), r.Worker, r.ID))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%d %s%s", len(r.Worker), r.Worker, len(r.By), r.By, r.ID))
 		id = hex.EncodeToString(sum[:16])
 	}
 	until := time.Now().Add(r.Wait)
@@ -140,7 +150,7 @@ func hint(ch chan<- struct{}) {
 // ask sends a lease to a queue and waits for the answer.
 func (d *Desk) ask(ctx context.Context, queue, id string, r *Request, wait time.Duration) (*Got, error) {
 	wait = max(min(wait, slice), 0)
-	l := permit.Lease{Worker: r.Worker, Names: r.Names, Max: r.Max, Wait: store.Delay(wait / time.Microsecond),
+	l := permit.Lease{Worker: r.worker(), Names: r.Names, Max: r.Max, Wait: store.Delay(wait / time.Microsecond),
 		For: store.Delay(r.For / time.Microsecond), Seed: make([]byte, 16)}
 	rand.Read(l.Seed)
 	limited, cancel := context.WithTimeoutCause(ctx, wait+grace, errSlow)
@@ -154,6 +164,9 @@ func (d *Desk) ask(ctx context.Context, queue, id string, r *Request, wait time.
 	}
 	got := &Got{}
 	for _, t := range leases.Tasks {
+		if !slices.Contains(r.Names, t.Name) {
+			continue // the request was repeated with other names; the lease expires
+		}
 		got.Tasks = append(got.Tasks, Task{permit.LeaseToken(queue, t.Secret), t})
 	}
 	for _, secret := range leases.Cancelled {
@@ -217,7 +230,7 @@ func (s *stand) knows(r *Request) bool {
 }
 
 func (s *stand) tells(r *Request) bool {
-	return r.Worker != "" && slices.Contains(s.state.Told, r.Worker)
+	return r.Worker != "" && slices.Contains(s.state.Told, r.worker())
 }
 
 // look reads how all queues stand.

@@ -48,6 +48,11 @@ func CancelAmong(items []store.Item) bool {
 	return false
 }
 
+// TerminateAmong reports whether a terminate is among the items.
+func TerminateAmong(items []store.Item) bool {
+	return slices.ContainsFunc(items, func(it store.Item) bool { return it.Kind == store.ItemTerminate })
+}
+
 // ReplaysBefore reports whether a verb that needs no code, a terminate or a pause, waits
 // for the replay of a run that was executed before. If it was executing when its process
 // ended, only its code tells which steps with compensations may have had an effect. A

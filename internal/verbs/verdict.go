@@ -4,6 +4,8 @@ package verbs
 const (
 	// BeingCancelled refuses a pause: the run is about to end.
 	BeingCancelled = "the run is being cancelled"
+	// NotItsParent refuses the cancel of a run as a child of a run that has not started it.
+	NotItsParent = "another run has started it"
 	// AlreadyCancelling refuses a second cancel.
 	AlreadyCancelling = "the run is already being cancelled"
 	// AlreadyPausing refuses a pause while the bodies of another one are waited for.

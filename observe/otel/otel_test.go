@@ -364,7 +364,7 @@ func TestMetrics(t *testing.T) {
 		s := memory.New()
 		defer s.Close()
 		e, stop := serving(t, s, stet.Config{
-			Workflows: []stet.Definition{code, ask}, Observer: observer, MaxParked: stet.None,
+			Workflows: []stet.Definition{code, ask}, Observer: observer, MaxParkedBytes: stet.None,
 		})
 		defer stop()
 		synctest.Wait()

@@ -150,7 +150,7 @@ func TestMetricsOfAWorkload(t *testing.T) {
 		s := memory.New()
 		t.Cleanup(func() { s.Close() })
 		e := serving(t, s, stet.Config{
-			Workflows: []stet.Definition{order, bad}, Observer: observer, MaxParked: stet.None,
+			Workflows: []stet.Definition{order, bad}, Observer: observer, MaxParkedBytes: stet.None,
 		})
 		synctest.Wait()
 		ctx := context.Background()

@@ -20,7 +20,9 @@ import (
 var ErrSource = errors.New("the script cannot be bundled")
 
 // File returns the script of a JavaScript or TypeScript file and of what it imports by a
-// relative path, for script.Compile. Errors wrap ErrSource.
+// relative path, or from a package in node_modules, for script.Compile. No tsconfig.json counts,
+// and no package.json but those of such packages: the same files give the same script, in
+// whichever folder they are. Errors wrap ErrSource.
 func File(path string) (string, error) {
 	return bundled(api.BuildOptions{EntryPoints: []string{path}})
 }
@@ -89,7 +91,12 @@ func built(o api.BuildOptions) (*api.BuildResult, error) {
 	o.Format, o.GlobalName = api.FormatIIFE, "__script"
 	o.Target, o.Sourcemap = api.ES2018, api.SourceMapInline
 	o.SourcesContent = api.SourcesContentExclude
-	o.Supported = map[string]bool{"async-await": true}
+	// What a script does not have of regular expressions is left for script.Compile, which refuses it with its place.
+	o.Supported = map[string]bool{"async-await": true, "regexp-match-indices": true, "regexp-set-notation": true,
+		"for-await": false, "async-generator": false} // which the interpreter lacks: written with what it has
+	// Nothing that the files of the script do not name may count: see resolving.
+	o.TsconfigRaw, o.Plugins = `{"compilerOptions": {}}`, []api.Plugin{resolving}
+	o.Platform, o.MainFields, o.Conditions = api.PlatformNeutral, []string{"module", "main"}, []string{"module"}
 	result := api.Build(o)
 	var problems []string
 	for _, m := range result.Errors {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
@@ -83,6 +84,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // TestRunDialogs clicks through each dialog of a run and looks at what became of the run.
 func TestRunDialogs(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -190,6 +192,7 @@ func TestRunDialogs(t *testing.T) {
 
 // TestBulkDialog shows which runs match, acts on them, and tells what became of them.
 func TestBulkDialog(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -211,6 +214,7 @@ func TestBulkDialog(t *testing.T) {
 // TestOtherDialogs clicks through the dialogs of queues, schedules and letters, one after the
 // other: each begins where the one before has left the store.
 func TestOtherDialogs(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -340,6 +344,7 @@ func TestOtherDialogs(t *testing.T) {
 // TestRefusedDialog: what is refused stays in the dialog, with the reason. A store in memory has
 // one process, which nobody can relieve.
 func TestRefusedDialog(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	tb := open(t, b, s.url+"#/nodes", "td button")
@@ -353,6 +358,7 @@ func TestRefusedDialog(t *testing.T) {
 // TestLogin: without a credential there is a page that asks for a token; a wrong one is said
 // to be wrong, a right one lets in, until it is signed out.
 func TestLogin(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSiteWith(t, server.Func(func(r *http.Request) (*access.Identity, error) {
 		switch r.Header.Get("Authorization") {

@@ -72,9 +72,14 @@ type tab struct {
 	urls     []string
 }
 
-// watch is put into each page before its own script: it collects violations and long tasks.
+// watch is put into each page before its own script: it collects violations, long tasks, and what takes clicks.
 const watch = `
-	window.seen = { violations: [], long: [] };
+	window.seen = { violations: [], long: [], clicked: new Set() };
+	const listen = EventTarget.prototype.addEventListener;
+	EventTarget.prototype.addEventListener = function (type, ...rest) {
+		if (type === "click") seen.clicked.add(this);
+		return listen.call(this, type, ...rest);
+	};
 	addEventListener("securitypolicyviolation",
 		(e) => seen.violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
 	new PerformanceObserver((l) => { for (const e of l.getEntries()) seen.long.push([e.startTime, e.duration]); })

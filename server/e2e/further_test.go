@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
@@ -28,6 +29,7 @@ func serveAt(t *testing.T, at time.Time, workflows ...stet.Definition) *site {
 // TestAMonthOfInstants: an hourly schedule has all hours of all five weeks, and the day on which
 // the clocks change says which hour is skipped or comes twice.
 func TestAMonthOfInstants(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	for _, c := range []struct {
 		name, from, change, says string
@@ -107,6 +109,7 @@ func (tb *tab) older(selector string) []int {
 // TestFurtherPages: all dead letters and all acts of the audit can be reached, each once, also
 // those beyond the second page.
 func TestFurtherPages(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	ctx, e := t.Context(), s.engine
@@ -188,6 +191,7 @@ var (
 // TestChildrenLiveByEvents: a child that stalls stands first among the children of a run, with its
 // reason, without a question of the person who looks.
 func TestChildrenLiveByEvents(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := serveAt(t, time.Now(), brittle, brood)
 	ctx, e := t.Context(), s.engine
@@ -217,6 +221,7 @@ func TestChildrenLiveByEvents(t *testing.T) {
 // TestResetOfAnOverride: what an operator has set in place of what is declared is said to be that,
 // with who and why, and goes by a button of the queue's page.
 func TestResetOfAnOverride(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	ctx, e := t.Context(), s.engine

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
@@ -162,6 +163,7 @@ func hostileSite(t *testing.T, number int) *site {
 // workers, nodes and identities, and the reasons of what was done, are shown as texts. Each link
 // leads to what it names, and nothing is pushed out of the window.
 func TestHostileNames(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	names, texts := hostileNames(), hostileTexts()
 	s := hostileSite(t, len(names)-2) // which turns the direction of text
@@ -247,6 +249,7 @@ func TestHostileNames(t *testing.T) {
 // TestHostileIdentity: who looks, and the node that works, may be called anything: the bar on top
 // and the page of the nodes stay as they are.
 func TestHostileIdentity(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	for _, i := range []int{5, 6} { // the longest, and markup
 		t.Run(itoa(i), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -81,10 +82,35 @@ func (tb *tab) back(selector, label string) {
 	tb.seen(label)
 }
 
+// reachable fails the test for each element that takes clicks and that no key reaches. In a list
+// one row can have the focus, and arrows move it.
+func (tb *tab) reachable() {
+	tb.t.Helper()
+	for _, html := range is[[]string](tb, `(() => {
+		const taking = [...seen.clicked].filter((e) => e instanceof Element && e.isConnected);
+		if (!taking.length) return ["expected an element that takes clicks, found none"];
+		return taking.filter((e) => e.tabIndex < 0 && !e.disabled &&
+			!e.closest("[role=grid], [role=treegrid]")?.querySelector("[tabindex='0']")).map((e) => e.outerHTML.slice(0, 200));
+	})()`) {
+		tb.t.Errorf("no key reaches it: %s", html)
+	}
+}
+
+// opensByKeys goes from a list of runs to its first one, into a dialog and back, without a pointer. TestKeysAlone and
+// TestKeysOfPages do more.
+func (tb *tab) opensByKeys() {
+	tb.t.Helper()
+	tb.reach(`.runs [data-row="0"]`, "")
+	tb.keys(kb.Enter)
+	tb.until(".stopped .message")
+	tb.leave(".title-line .button", "Retry")
+}
+
 // TestKeysOfPages acts on queues, schedules, topics, letters and nodes, and reads further pages of
 // the audit, without a pointer: all is reached by the tab key, the focus can be seen, and returns
 // to what has opened a dialog, or stays close to it.
 func TestKeysOfPages(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/store"
@@ -51,6 +52,7 @@ var held = stet.Define("held", func(ctx stet.Context, _ any) (int, error) {
 // TestListLivesByEvents: what changes in the list of runs stands on the page, and the page has
 // asked for no list since it was there; it asks for counts once in a while.
 func TestListLivesByEvents(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	ctx := t.Context()
@@ -81,13 +83,14 @@ func TestListLivesByEvents(t *testing.T) {
 // TestWaitForAPermitIsShown: a step that waits for a permit is drawn as that, and its name can be
 // hidden.
 func TestWaitForAPermitIsShown(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t) // the queue is paused
 	must[*stet.Run[int]](t)(held.Start(t.Context(), s.engine, nil, stet.ID("held-1")))
 	s.until(t, "held-1", store.Suspended)
 	tb := open(t, b, s.url+runPath("held-1"), `.bar.permit`)
-	tb.untilTrue(`document.querySelector(".bar.permit").title === "waits for a permit of queue mail"`)
+	tb.untilTrue(`document.querySelector(".bar.permit").title.startsWith("waits for a permit of queue mail")`)
 	tb.untilTrue(`document.querySelector(".windowed [data-row]").textContent.includes("waits for a permit of queue mail")`)
 	tb.looks("permit")
 	tb.script(`(() => { const f = document.querySelectorAll(".find input")[1]; f.value = "prin";
@@ -99,6 +102,7 @@ func TestWaitForAPermitIsShown(t *testing.T) {
 // TestLinksToLogs: the links of the options lead from the page of a run, with what they name of it;
 // one that needs a trace is there for runs that have one.
 func TestLinksToLogs(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := serve(t, stet.Config{Workflows: []stet.Definition{counted}}, server.Options{
 		Access: []access.Authenticator{server.Func(func(*http.Request) (*access.Identity, error) { return admin, nil })},
@@ -126,6 +130,7 @@ func TestLinksToLogs(t *testing.T) {
 // TestNodesLiveByEvents: a node that comes, and one that is heard of no more, stand on the page of
 // the nodes, which has asked for them once.
 func TestNodesLiveByEvents(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	tb := open(t, b, s.url+"#/nodes", "td")
@@ -152,6 +157,7 @@ func TestNodesLiveByEvents(t *testing.T) {
 // TestPagesLiveByEvents: what comes into the inbox, what a value becomes and what is appended to
 // a stream stands on the page of the run without a question of the page.
 func TestPagesLiveByEvents(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	ctx := t.Context()

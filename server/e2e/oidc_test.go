@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
 	"github.com/stet-run/stet/server/oidc"
@@ -122,6 +123,7 @@ func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 // TestLoginAtAProvider: the browser goes to the provider, a person logs in there, and the
 // dashboard is theirs, also after it is loaded again; one whom no rule knows is told so.
 func TestLoginAtAProvider(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	i := newIssuer(t)
 	mux := http.NewServeMux()

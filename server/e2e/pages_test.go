@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -110,13 +111,12 @@ var pages = []struct{ name, path, until string }{
 	{"no-page", "#/nothing", `.empty`},
 }
 
-// TestPages opens every page in both colour schemes: no error, no violation of the policy, no
-// foreign request, and nothing that axe finds.
-func TestPages(t *testing.T) {
-	b := browser(t)
+// newShop is a site with every run, queue, schedule and letter that pages need.
+func newShop(t *testing.T) *site {
+	t.Helper()
 	s := newSite(t, admin)
 	s.fill(t)
-	// The second dead letter, so that two values stand on a page.
+	// The second dead letter, so that two values are on a page.
 	must[*stet.Run[receipt]](t)(checkout.Start(t.Context(), s.engine,
 		order{ID: "order-4715", Tenant: "acme", SKUs: []string{"tea"}, Approval: true}, stet.ID("order-4715")))
 	s.until(t, "order-4715", store.Suspended)
@@ -127,6 +127,33 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until(t, "order-4715", store.Cancelled)
+	return s
+}
+
+// TestEveryPageOpens: no error, no violation of the policy and no foreign request, in the light colours. Keys reach
+// everything that a click reaches. It is the one test of make test that has a browser.
+func TestEveryPageOpens(t *testing.T) {
+	b := browser(t)
+	s := newShop(t)
+	for _, p := range pages {
+		t.Run(p.name, func(t *testing.T) {
+			tb := open(t, b, s.url+p.path, p.until)
+			tb.reachable()
+			tb.clean()
+		})
+	}
+	t.Run("by keys", func(t *testing.T) {
+		tb := open(t, b, s.url+"#/runs?query=workflow%3Dcheckout%20status%3Dfailed", `.runs [data-row="0"]`)
+		tb.opensByKeys()
+		tb.clean()
+	})
+}
+
+// TestPages opens every page in both colour schemes: what TestEveryPageOpens expects, and nothing that axe finds.
+func TestPages(t *testing.T) {
+	soak.Faults(t)
+	b := browser(t)
+	s := newShop(t)
 	for _, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
 			tb := open(t, b, s.url+p.path, p.until)
@@ -138,6 +165,7 @@ func TestPages(t *testing.T) {
 
 // TestDialogsLook opens dialogs of each kind in both colour schemes, and leaves each by Escape.
 func TestDialogsLook(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -171,6 +199,7 @@ func TestDialogsLook(t *testing.T) {
 // person and the first thing that a page shows, whichever it is: all others are held back here
 // until it shows something.
 func TestFirstPaint(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -208,6 +237,7 @@ func TestFirstPaint(t *testing.T) {
 
 // TestHostileTexts: what runs are called and say is shown as text, on every page of theirs.
 func TestHostileTexts(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -243,6 +273,7 @@ func quote(text string) string {
 // TestKeysAlone finds the failed run, its step and its error, and opens the retry, without a
 // pointer.
 func TestKeysAlone(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	s.fill(t)
@@ -284,6 +315,7 @@ func TestKeysAlone(t *testing.T) {
 // TestARunOf10000Entries holds the page to few nodes and, on a machine that has nothing else
 // to do, which STET_E2E_MARKS=1 says, to no long task after it has loaded.
 func TestARunOf10000Entries(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	s := newSite(t, admin)
 	must[*stet.Run[int]](t)(many.Start(t.Context(), s.engine, 5000, stet.ID("many-1")))

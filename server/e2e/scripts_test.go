@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/server"
 	"github.com/stet-run/stet/server/access"
@@ -38,6 +39,7 @@ async function workflow(order) {
 // TestScriptPages: the page of a run shows the source of its version with the lines at which it
 // stands; that of a script its versions and their sources.
 func TestScriptPages(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	lib, err := script.Open(script.Config{Tasks: []script.Task{
 		script.Func("charge", func(_ context.Context, o json.RawMessage) (string, error) { return "paid", nil }),
@@ -111,6 +113,7 @@ func TestScriptPages(t *testing.T) {
 // TestTasksOfAQueue: the page of a queue shows which worker holds which task, which are offered,
 // and whose lease has expired.
 func TestTasksOfAQueue(t *testing.T) {
+	soak.Faults(t)
 	b := browser(t)
 	resize := stet.Define("resize", func(ctx stet.Context, n int) (int, error) {
 		return stet.Task[int, int]("resize").Run(ctx, n, stet.Permit{Queue: "media"}, stet.Undo(

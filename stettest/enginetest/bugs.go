@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,6 +86,12 @@ var bugs = []bug{
 	{
 		name: "panic", cause: stet.CausePanic, right: waits,
 		wrong: func(stet.Context, func(stet.Context) error) error { panic("on purpose") },
+	},
+	{
+		name: "encode", cause: stet.CauseEncode, right: waits,
+		wrong: func(ctx stet.Context, wait func(stet.Context) error) error {
+			return errors.Join(wait(ctx), stet.Value[float64]("rate").Set(ctx, math.NaN()))
+		},
 	},
 	{
 		name: "deadlock", cause: stet.CauseDeadlock, right: waits,

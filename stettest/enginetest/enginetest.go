@@ -33,24 +33,42 @@ import (
 // another process would. They are closed when the test ends.
 type Open = func(testing.TB) func() store.Store
 
-// Run checks the engine on the store that open makes.
-func Run(t *testing.T, open Open) {
-	t.Run("Features", func(t *testing.T) { features(t, open) })
-	t.Run("Races", func(t *testing.T) { races(t, open) })
-	t.Run("Crashes", func(t *testing.T) { crashes(t, open) })
-	t.Run("Kills", func(t *testing.T) { killed(t, open) })
-	t.Run("Nodes", func(t *testing.T) { nodes(t, open) })
-	t.Run("Recovery", func(t *testing.T) { recovery(t, open) })
-	t.Run("Once", func(t *testing.T) { once(t, open) })
-	t.Run("Bugs", func(t *testing.T) { stalls(t, open) })
-	t.Run("LostWakes", func(t *testing.T) { lostWakes(t, open) })
+// part is one of the parts of the suite. Each has stores of its own.
+type part struct {
+	name string
+	run  func(*testing.T, Open)
+}
+
+var parts = []part{
+	{"Features", features}, {"Races", races}, {"Crashes", crashes}, {"Kills", killed}, {"Nodes", nodes},
+	{"Recovery", recovery}, {"Once", once}, {"Bugs", stalls}, {"LostWakes", lostWakes},
+	{"Stopped", stopped},
+}
+
+// Run checks the engine on the store that open makes. Its parts run in parallel; most of their time they wait for a
+// lease.
+func Run(t *testing.T, open Open) { RunShare(t, open, 0, 1) }
+
+// RunShare is Run with one of so many shares of the parts, counted from 0. It is for further settings of a store that
+// passes Run with one. All shares together are Run.
+func RunShare(t *testing.T, open Open, share, of int) {
+	for i, p := range parts {
+		if i%of == share {
+			t.Run(p.name, func(t *testing.T) {
+				if p.name != "Nodes" { // its short leases are not to be lost beside the others
+					t.Parallel()
+				}
+				p.run(t, open)
+			})
+		}
+	}
 }
 
 // Times of the engines. The lease is short in tests in which processes die, because each
 // death costs one; in the others it is long, so that a slow machine loses none.
 const (
 	shortLease = 5 * time.Second // a busy machine is not to lose it again and again, with no turn in between
-	nodesLease = 3 * time.Second
+	nodesLease = 5 * time.Second
 	longLease  = time.Minute
 	poll       = 100 * time.Millisecond
 	patience   = 3 * time.Minute // of a machine that has ten times as much to do as it can
@@ -121,7 +139,8 @@ func (w *world) start(store *faulty, lease, grace time.Duration, workflows ...st
 	p.Engine, err = stet.New(context.Background(), stet.Config{
 		Store: p.fault, Payloads: payloads, Workflows: workflows, Library: lists{}, Around: w.around,
 		Node: p.name, Build: "1", Logger: slog.New(slog.DiscardHandler),
-		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParked: 4, ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
+		LeaseTTL: lease, Poll: poll, Grace: grace, MaxParkedBytes: 80_000,
+		ParkFor: 20 * time.Millisecond, PoisonLimit: stet.None,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -310,7 +329,8 @@ const maxCuts = 25
 // every fault.
 const crashLanes = 4
 
-// crashes lets a process die, or its store fail, at its commits. On each store that is one after the other.
+// crashes lets a process die, or its store fail, at its commits. On each store that is one after the other. On a
+// further store every second answer is lost.
 func crashes(t *testing.T, open Open) {
 	faults := []stettest.Fault{
 		stettest.DieBefore, stettest.DieAfter, stettest.DieUnheard, stettest.LoseAnswer, stettest.FailOnce,
@@ -322,6 +342,10 @@ func crashes(t *testing.T, open Open) {
 	}
 	from := rand.IntN(max(1, commits/max(1, cuts)))
 	t.Logf("something happens at %d of about %d commits, first at %d", cuts, commits, 1+from)
+	t.Run("answers", func(t *testing.T) {
+		t.Parallel()
+		newWorld(t, open).crash("answers-", -2, stettest.LoseAnswer)
+	})
 	for lane := range crashLanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
 			t.Parallel()
@@ -334,8 +358,8 @@ func crashes(t *testing.T, open Open) {
 	}
 }
 
-// crash runs all scenarios once, with a fault at commit number at; 0: there is none. It
-// returns how many commits there were.
+// crash runs all scenarios once, with a fault at commit number at; 0: there is none; -n: at each n-th. It returns how
+// many commits there were.
 func (w *world) crash(prefix string, at int64, fault stettest.Fault) int {
 	t := w.t
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -20,7 +20,7 @@ type faulty struct {
 // faults are what a handle and its lanes share.
 type faults struct {
 	whole store.Store
-	at    int64 // number of the commit of turns at which it happens; 0: never
+	at    int64 // number of the commit of turns at which it happens; 0: never; -n: each n-th
 	what  stettest.Fault
 	count atomic.Int64 // of such commits
 	dead  atomic.Bool
@@ -42,12 +42,20 @@ func (f *faults) die() {
 	}
 }
 
+// happens reports whether the fault happens at a commit.
+func (f *faults) happens(commit int64) bool {
+	if f.at < 0 {
+		return commit%f.at == 0
+	}
+	return commit == f.at
+}
+
 // Commit implements store.Store.
 func (f *faulty) Commit(ctx context.Context, b store.Batch) (store.BatchResult, error) {
 	if f.dead.Load() {
 		return store.BatchResult{}, errDead
 	}
-	if len(b.Turns) == 0 || f.count.Add(1) != f.at {
+	if len(b.Turns) == 0 || !f.happens(f.count.Add(1)) {
 		return f.Store.Commit(ctx, b)
 	}
 	switch f.what {

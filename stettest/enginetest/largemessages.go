@@ -39,7 +39,7 @@ func SmallBehindLarge(t *testing.T, open Open) {
 	handle := open(t)
 	begin := func(node string) (e *stet.Engine, end func()) {
 		e, err := stet.New(ctx, stet.Config{Store: handle(), Workflows: []stet.Definition{w, nothing}, Node: node,
-			Build: "1", MaxParked: stet.None, Poll: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+			Build: "1", MaxParkedBytes: stet.None, Poll: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func once(t *testing.T, open Open) {
 		e, err := stet.New(ctx, stet.Config{
 			Store: w.open(), Payloads: payloads, Workflows: workflows, Library: lists{}, Around: w.around,
 			Node: fmt.Sprint("call-", calls), Build: "1", Logger: slog.New(slog.DiscardHandler),
-			LeaseTTL: longLease, Poll: poll, MaxParked: 4, ParkFor: 20 * time.Millisecond,
+			LeaseTTL: longLease, Poll: poll, MaxParkedBytes: 80_000, ParkFor: 20 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)

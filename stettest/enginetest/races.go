@@ -128,13 +128,13 @@ func races(t *testing.T, open Open) {
 				return
 			}
 			rest(ctx, time.Duration(i)*time.Millisecond)
-			granted, err := other.Runs().Cancel(ctx, id, stet.Act{Why: "race"})
-			if err != nil && !errors.Is(err, stet.ErrRefused) && !errors.Is(err, stet.ErrTerminal) {
-				t.Errorf("%s: cancel: %v", id, err)
+			granted, cancelErr := other.Runs().Cancel(ctx, id, stet.Act{Why: "race"})
+			if cancelErr != nil && !errors.Is(cancelErr, stet.ErrRefused) && !errors.Is(cancelErr, stet.ErrTerminal) {
+				t.Errorf("%s: cancel: %v", id, cancelErr)
 			}
-			_, err = short.Handle(w.outside, id).Wait(ctx)
+			_, err := short.Handle(w.outside, id).Wait(ctx)
 			if granted != errors.Is(err, stet.ErrCancelled) || !granted && err != nil {
-				t.Errorf("%s: the cancel was granted: %t; the run: %v", id, granted, err)
+				t.Errorf("%s: the cancel was granted: %t, %v; the run: %v", id, granted, cancelErr, err)
 			}
 		})
 	}

@@ -5,9 +5,10 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
-// claimable returns the runs that may be claimed, in their order: those whose wake time
+// claimable returns the runs that may be claimed, by turns: those whose wake time
 // has passed, by that time; those that an item makes ready; those marked ready; each by
 // number. fits reports whether the node can load a run.
 func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now store.Time) []*run {
@@ -30,7 +31,23 @@ func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now 
 	byNo := func(a, b *run) int { return cmp.Compare(a.No, b.No) }
 	slices.SortFunc(called, byNo)
 	slices.SortFunc(marked, byNo)
-	return slices.Concat(due, called, marked)
+	type line struct {
+		why      int
+		workflow string
+	}
+	lines := make(map[*run]line, len(due)+len(called)+len(marked))
+	for why, list := range [][]*run{due, called, marked} {
+		for _, r := range list {
+			l := line{why, r.Workflow}
+			if why == 1 {
+				l.workflow = ""
+			}
+			lines[r] = l
+		}
+	}
+	all := slices.Concat(due, called, marked)
+	storekit.ByTurns(all, func(r *run) line { return lines[r] })
+	return all
 }
 
 // unservable lists, for the runs that only another node can load, each workflow with its

@@ -331,7 +331,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 	r.note(u.Audit, now)
 	if u.Status.Terminal() && !r.Status.Terminal() {
 		r.Ended, r.Expires = now, u.Expires(now)
-		r.abandon()
+		r.abandon(false)
 		r.examine(d)
 		r.bury(u.Discard, u.DiscardNames)
 	} else if !u.Status.Terminal() {
@@ -377,7 +377,7 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 
 // continueAsNew begins the next incarnation.
 func (r *run) continueAsNew(c *store.Continuation, now store.Time) {
-	r.abandon()
+	r.abandon(true)
 	first := r.Origin()
 	if r.Incarnation == 0 && c.First != (store.Origin{}) {
 		first = c.First

@@ -74,10 +74,10 @@ func (f *feed) drop(to int64) {
 	}
 }
 
-// abandon answers the updates that have no answer.
-func (r *run) abandon() {
+// abandon answers the updates that have no answer, or of these only those that were received.
+func (r *run) abandon(received bool) {
 	for _, it := range r.items {
-		if it.Kind == store.ItemUpdate && it.Verdict == nil {
+		if it.Kind == store.ItemUpdate && it.Verdict == nil && (!received || it.State == store.Consumed) {
 			it.State, it.Value, it.Headers, it.Verdict = store.Consumed, nil, nil, []byte(store.Unanswered)
 		}
 	}

@@ -272,9 +272,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 			break
 		}
 		listed := r.snapshot()
-		if !f.Values {
-			listed.Input, listed.Output, listed.Waits = nil, nil, nil
-		}
+		f.Trim(&listed)
 		page.Runs = append(page.Runs, listed)
 	}
 	return page, nil
@@ -298,9 +296,7 @@ func (d *data) listEnded(f *store.Filter) (store.Page, error) {
 	var page store.Page
 	for _, r := range ended[:min(limit, len(ended))] {
 		listed := r.snapshot()
-		if !f.Values {
-			listed.Input, listed.Output, listed.Waits = nil, nil, nil
-		}
+		f.Trim(&listed)
 		page.Runs = append(page.Runs, listed)
 	}
 	if len(ended) > limit {
@@ -423,6 +419,25 @@ func (s *Store) Inbox(ctx context.Context, no store.RunNo, ids ...string) ([]sto
 	return items, nil
 }
 
+// Pending implements store.Store.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
+	_, err = s.act(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		return sum, err
+	}
+	r := s.runs[q.Run]
+	if r == nil {
+		return sum, nil
+	}
+	for _, it := range r.items {
+		if pending(it) && (q.Kinds == nil || slices.Contains(q.Kinds, it.Kind)) && (q.Name == "" || q.Name == it.Name) {
+			sum.Items, sum.Bytes, sum.Last = sum.Items+1, sum.Bytes+int64(len(it.Value)), it.ID
+		}
+	}
+	return sum, nil
+}
+
 // Audit implements store.Store.
 func (s *Store) Audit(ctx context.Context, no store.RunNo) ([]store.Audit, error) {
 	_, err := s.act(ctx)
@@ -468,6 +483,7 @@ func headOf(it *store.Item) store.Item {
 
 func cloneNode(n store.Node) store.Node {
 	n.Workflows, n.Groups, n.Requirements = slices.Clone(n.Workflows), slices.Clone(n.Groups), slices.Clone(n.Requirements)
-	n.Bodies, n.Tasks = slices.Clone(n.Bodies), slices.Clone(n.Tasks)
+	n.Bodies, n.Tasks, n.Lost = slices.Clone(n.Bodies), slices.Clone(n.Tasks), slices.Clone(n.Lost)
+	n.Lacks = slices.Clone(n.Lacks)
 	return n
 }

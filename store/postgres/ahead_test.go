@@ -67,3 +67,49 @@ func TestLeaseFromATimeAhead(t *testing.T) {
 		t.Errorf("the former holder still has it: %+v, %v", r, err)
 	}
 }
+
+// TestTimeGoesOn: a process that has read a time from the server whose clock is then set back by an hour finds a run
+// due after its delay, however often it asks.
+func TestTimeGoesOn(t *testing.T) {
+	t.Parallel()
+	dsn, schema := servers.SharedPostgres(t)
+	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	node := store.Node{ID: "a", Boot: "a-1", Workflows: []string{"w"}}
+	before, err := s.Register(t.Context(), node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	postgres.ReadTime(s, before.Add(time.Hour))
+	shard := store.Shard{Group: store.DefaultGroup}
+	const hour = store.Delay(time.Hour / time.Microsecond)
+	held, _, err := s.Acquire(t.Context(), node, []store.Shard{shard}, hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const delay = 300 * time.Millisecond
+	start := &store.Start{ID: "r", Shard: shard, Workflow: "w", After: store.Delay(delay / time.Microsecond)}
+	answers, began, err := s.Apply(t.Context(), []store.Command{{Start: start}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := answers[0].Run.Created // the delay counts from it: the answer's time is read later
+	if began < before.Add(time.Hour) {
+		t.Errorf("the store's time went back by %v", before.Add(time.Hour).Sub(began))
+	}
+	read := time.Now()
+	for found := false; !found; {
+		sent := time.Since(read)
+		claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: node.ID, Boot: node.Boot,
+			Leases: []store.Lease{held[0].Lease}, Workflows: node.Workflows, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claims.Runs) > 0 && claims.Now.Sub(created) < delay {
+			t.Errorf("the run was due after %v, expected %v", claims.Now.Sub(created), delay)
+		}
+		found = len(claims.Runs) > 0
+		if passed := claims.Now.Sub(began); passed < sent-sent/100 {
+			t.Fatalf("%v after an answer %v have passed in the store", sent, passed)
+		}
+	}
+}

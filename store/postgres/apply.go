@@ -15,6 +15,9 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
+	if err := s.promises.refuse(); err != nil {
+		return nil, 0, err
+	}
 	const act = "apply commands"
 	answers, at := []store.Answer(nil), store.Time(0)
 	err := patiently(ctx, s, func() (err error) {

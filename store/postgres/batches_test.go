@@ -85,8 +85,7 @@ func TestSettledBatches(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const kept, batches = 5, 23
-			dsn, schema := servers.SharedPostgres(t)
-			s := open(t, dsn, append(c.opts, postgres.Schema(schema), postgres.AllowLoss(), postgres.KeptBatches(kept))...)
+			s, dsn, schema := fresh(t, postgres.KeptBatches(kept))
 			n := takeAll(t, s, "n")
 			run := n.started(t, "run")
 			batch := func(no int64) store.Batch {
@@ -139,7 +138,7 @@ func TestSettledBatches(t *testing.T) {
 // and nothing of it is written after that.
 func TestAfterABatchOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	n := takeAll(t, open(t, server.TCP(proxy.Addr())), "n")
 	n.started(t, "a")

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -13,8 +12,7 @@ import (
 // TestWhoIsInTheWay: a commit that waits too long says for which row.
 func TestWhoIsInTheWay(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.TurnByTurn())
+	s, dsn, schema := fresh(t, postgres.TurnByTurn())
 	n := takeAll(t, s, "n")
 	table := func(name string) string { return "SELECT FROM " + schema + "." + name + " FOR UPDATE" }
 	for _, c := range []struct{ lock, want string }{

@@ -28,6 +28,7 @@ type hints struct {
 	config  *pgx.ConnConfig
 	connect func(context.Context, *pgx.ConnConfig) (*pgx.Conn, error)
 	pool    *pgxpool.Pool // for sending
+	scarce  *scarcity
 	log     *slog.Logger
 
 	stir  func()            // another process may have come, or gone
@@ -148,11 +149,21 @@ func (s *Store) Changed(ctx context.Context) (store.Change, error) {
 func (h *hints) receive() {
 	for wait := 10 * time.Millisecond; h.ctx.Err() == nil; wait = min(2*wait, time.Second) {
 		begun := time.Now()
-		err := h.receiveOn(h.ctx)
-		if h.ctx.Err() != nil {
+		h.scarce.over(h.ctx)
+		limited, cancel := h.scarce.unless(h.ctx)
+		err := h.receiveOn(limited)
+		gives := limited.Err() != nil
+		cancel()
+		switch {
+		case h.ctx.Err() != nil:
 			return
+		case gives:
+		case refused(err):
+			h.scarce.begin()
+			fallthrough
+		default:
+			h.log.Warn("listening for changes; trying again", "error", err)
 		}
-		h.log.Warn("listening for changes; trying again", "error", err)
 		h.hears(store.Anything())
 		if time.Since(begun) > time.Minute {
 			wait = 10 * time.Millisecond

@@ -60,6 +60,7 @@ var claimParts = func() params {
 		"isMarked": "r.ready={ready} AND r.marks & {pausedOrHeld} = 0",
 		"ofSort":   "r.workflow=s.workflow AND r.grp=s.grp",
 		"noMore":   ", ''::text, ''::text, ''::bytea",
+		"ofLine":   ", ''::text, s.workflow, ''::bytea",
 		"asked":    "$12::boolean",
 		"now":      nowExpr,
 		"most":     fmt.Sprint(maxForeignSleepers),
@@ -103,15 +104,16 @@ var claimText = claimParts.in(`WITH RECURSIVE t AS MATERIALIZED (SELECT @now AS 
 		UNION ALL SELECT n.* FROM readies s, LATERAL (SELECT r.workflow, r.grp, r.build FROM stet.runs r
 			WHERE @isMarked AND (r.workflow, r.grp, r.build)>(s.workflow, s.grp, s.build)
 			ORDER BY r.workflow, r.grp, r.build LIMIT 1) n)
-	(SELECT @due, r.run_no, r.wake_at@noMore FROM waking s, LATERAL (SELECT r.run_no, r.wake_at FROM stet.runs r
+	(SELECT @due, r.run_no, r.wake_at@ofLine FROM waking s, LATERAL (SELECT r.run_no, r.wake_at FROM stet.runs r
 			WHERE @ofSort AND @isDue AND r.ready+0={idle} AND @fitsBy AND @here ORDER BY r.wake_at, r.run_no LIMIT $11) r
-		WHERE s.workflow=ANY($9::text[]) AND s.grp=ANY($6::text[]) ORDER BY r.wake_at, r.run_no LIMIT $11)
+		WHERE s.workflow=ANY($9::text[]) AND s.grp=ANY($6::text[])
+		ORDER BY row_number() OVER (PARTITION BY s.workflow ORDER BY r.wake_at, r.run_no), r.wake_at, r.run_no LIMIT $11)
 	UNION ALL (SELECT DISTINCT @called, r.run_no, 0::bigint@noMore FROM new r
 		WHERE r.ready<>{claimed} AND NOT (@isDue AND @fits) AND @callsIfFit ORDER BY r.run_no LIMIT $11)
-	UNION ALL (SELECT @marked, r.run_no, 0::bigint@noMore FROM readies s, LATERAL (SELECT r.run_no FROM stet.runs r
+	UNION ALL (SELECT @marked, r.run_no, 0::bigint@ofLine FROM readies s, LATERAL (SELECT r.run_no FROM stet.runs r
 			WHERE @ofSort AND r.build=s.build AND @isMarked AND @here ORDER BY r.run_no LIMIT $11) r
 		WHERE s.workflow=ANY($9::text[]) AND ($10::bytea='' OR s.build<=$10::bytea) AND s.grp=ANY($6::text[])
-		ORDER BY r.run_no LIMIT $11)
+		ORDER BY row_number() OVER (PARTITION BY s.workflow ORDER BY r.run_no), r.run_no LIMIT $11)
 	UNION ALL (SELECT @hasItems, 0::bigint, 0::bigint@noMore
 		WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready={claimed} OR r.status IN {ended}))
 	UNION ALL (SELECT @isLate, 0::bigint, 0::bigint@noMore
@@ -223,7 +225,8 @@ func (q *claimQuery) execute(t *tx, floor int64, test any) (same bool, err error
 		}
 		switch class {
 		case due, called, marked:
-			q.candidates = append(q.candidates, sqlstore.Candidate{Class: int(class), Order: order, No: store.RunNo(no)})
+			q.candidates = append(q.candidates, sqlstore.Candidate{Class: int(class), Order: order, Workflow: workflow,
+				No: store.RunNo(no)})
 		case hasItems:
 			q.items = true
 		case isLate:

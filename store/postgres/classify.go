@@ -40,8 +40,13 @@ func definite(err error) bool {
 		return e.Severity != "FATAL" && e.Severity != "PANIC" && !strings.HasPrefix(e.Code, "57P")
 	}
 	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || pgconn.SafeToRetry(err) || beyondDriver(err)
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err) && !foundClosed(err) || beyondDriver(err)
 }
+
+// foundClosed reports whether the driver has found its connection closed. It then says that the act can be tried again.
+// It says the same when the connection ends while it waits for the answer to a text without parameters, such as COMMIT:
+// pgconn.MultiResultReader drops the error of the read, and tries to read once more.
+func foundClosed(err error) bool { return strings.Contains(err.Error(), "conn closed") }
 
 // discard closes the connection after an error that says that the session is not in the
 // state that this process believes it is in: a prepared statement is not there (a pooler

@@ -68,8 +68,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 		"0A000", "3D000", "57014", "P0001", "23514"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			dsn, schema := servers.SharedPostgres(t)
-			s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+			s, dsn, schema := fresh(t)
 			server := application(t, dsn)
 			exec := func(format string, args ...any) {
 				t.Helper()
@@ -87,7 +86,8 @@ func TestFaultsOfTheServer(t *testing.T) {
 				})
 			})
 			var log lines
-			e := engineOn(t, s, slog.New(slog.NewTextHandler(&log, nil)), flow)
+			e := engineWith(t, stet.Config{Store: s, Workflows: []stet.Definition{flow},
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			const runs = 20
 			var all sync.WaitGroup
 			for i := range runs {
@@ -108,6 +108,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 			servers.Until(t, "the fault is in the log", func() bool { return log.has("as the test says") })
 			exec("DROP TRIGGER fails ON %s.entries", schema)
 			all.Wait()
+			exec("DROP FUNCTION %s.fails()", schema) // another test has the schema then
 		})
 	}
 }
@@ -133,8 +134,8 @@ func (s *sized) Commit(ctx context.Context, b store.Batch) (store.BatchResult, e
 // 16 MiB.
 func TestBigBatch(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	s := &sized{Store: open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())}
+	whole, _, _ := fresh(t)
+	s := &sized{Store: whole}
 	gate := make(chan struct{})
 	flow := stet.Define("flow", func(ctx stet.Context, n int) (int, error) {
 		text, err := stet.Step(ctx, "step", func(context.Context) (string, error) {
@@ -143,7 +144,7 @@ func TestBigBatch(t *testing.T) {
 		})
 		return len(text), err
 	})
-	e := engineOn(t, s, slog.New(slog.DiscardHandler), flow)
+	e := engineWith(t, stet.Config{Store: s, Workflows: []stet.Definition{flow}, Logger: slog.New(slog.DiscardHandler)})
 	var all sync.WaitGroup
 	for i := range 60 {
 		run, err := flow.Start(t.Context(), e, i)
@@ -169,7 +170,7 @@ func TestBigBatch(t *testing.T) {
 // batch is made smaller until the server takes it.
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t, servers.Fast...)
+	server := newDatabase(t)
 	admin := application(t, server.DSN())
 	open(t, server.DSN(), postgres.AllowLoss()) // makes the tables, for which that is too short on a busy machine
 	s := open(t, server.DSN()+" statement_timeout=500", postgres.AllowLoss())
@@ -181,7 +182,7 @@ func TestStatementTimeout(t *testing.T) {
 			return n, nil
 		})
 	})
-	e := engineOn(t, s, slog.New(slog.DiscardHandler), flow)
+	e := engineWith(t, stet.Config{Store: s, Workflows: []stet.Definition{flow}, Logger: slog.New(slog.DiscardHandler)})
 	var all sync.WaitGroup
 	for i := range runs {
 		run, err := flow.Start(t.Context(), e, i)

@@ -17,4 +17,9 @@ func TestClient(t *testing.T) {
 	}
 	t.Run("mounted", func(t *testing.T) { clienttest.Run(t, open) })
 	t.Run("apart", func(t *testing.T) { clienttest.RunApart(t, open) })
+	wide := func(t testing.TB) func() store.Store {
+		h := newWideHarness(t, time.Now, 2)
+		return func() store.Store { return h.open(t) }
+	}
+	t.Run("over two databases", func(t *testing.T) { clienttest.Run(t, wide) })
 }

@@ -71,7 +71,7 @@ func (s *Store) commitAtOnce(ctx context.Context, b *store.Batch, posts []post) 
 	if !taken && !f.again || s.cfg.turnByTurn {
 		return none, errNotAtOnce
 	}
-	conn, err := s.commits.Acquire(ctx)
+	conn, err := s.acquireOf(ctx, s.commits)
 	if err != nil {
 		return none, s.classify(ctx, act, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -50,10 +49,9 @@ func TestCommitOneStep(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dsn, schema := servers.SharedPostgres(t)
-			opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss()}
-			n := takeAll(t, open(t, dsn, opts...), "n")
-			other := &node{s: open(t, dsn, opts...), node: n.node, leases: n.leases}
+			h := newHandles(t)
+			n := takeAll(t, h.first, "n")
+			other := &node{s: h.open(t), node: n.node, leases: n.leases}
 			run := n.started(t, "run")
 			step := func(e store.Entry) store.Verdict {
 				t.Helper()
@@ -98,10 +96,8 @@ func equal(a, b *store.Entry) bool {
 // atRest returns the owner of a new store whose clock stands still.
 func atRest(t *testing.T, opts ...postgres.Option) *node {
 	t.Helper()
-	dsn, schema := servers.SharedPostgres(t)
-	clock := func() time.Time { return time.UnixMicro(2e15) }
-	return takeAll(t, open(t, dsn, append(opts, postgres.Schema(schema), postgres.AllowLoss(),
-		postgres.Clock(clock))...), "n")
+	s, _, _ := fresh(t, append(opts, postgres.Clock(func() time.Time { return time.UnixMicro(2e15) }))...)
+	return takeAll(t, s, "n")
 }
 
 // TestCommitOneTurn writes turns with an update one by one, in batches of their own, and

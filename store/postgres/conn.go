@@ -83,6 +83,11 @@ func (t *tx) eachListed(sql string, args []any, fn func(scan func(dest ...any) e
 	return t.eachSet(listedText, sql, args, fn)
 }
 
+// eachOrdered is each outside of a transaction, for a query that names the orders of the indexes that it reads.
+func (t *tx) eachOrdered(sql string, args []any, fn func(scan func(dest ...any) error) error) error {
+	return t.eachSet(orderedText, sql, args, fn)
+}
+
 func (t *tx) eachSet(settings, sql string, args []any, fn func(scan func(dest ...any) error) error) error {
 	batch := &pgx.Batch{}
 	batch.Queue(settings)

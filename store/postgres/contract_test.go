@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -24,14 +23,27 @@ type harness struct {
 
 func newHarness(t testing.TB, clock func() time.Time, opts ...postgres.Option) *harness {
 	t.Helper()
+	return newHandles(t, append(opts, postgres.Clock(clock), postgres.Conns(2), postgres.Patient())...)
+}
+
+// newHandles is newHarness at the server's time, with the usual number of connections.
+func newHandles(t testing.TB, opts ...postgres.Option) *harness {
+	t.Helper()
 	r := roomsOf(t, 1)
-	h := &harness{dsn: r.dsn, schema: r.schemas[0], opts: append(opts, postgres.Schema(r.schemas[0]),
-		postgres.Clock(clock), postgres.AllowLoss(), postgres.Conns(2), postgres.Patient())}
+	h := &harness{dsn: r.dsn, schema: r.schemas[0], opts: append([]postgres.Option{postgres.Schema(r.schemas[0]),
+		postgres.AllowLoss(), r.kept.option()}, opts...)}
 	h.first = h.open(t)
 	if r.empty == "" {
 		r.made(t)
 	}
 	return h
+}
+
+// fresh opens an empty store on the shared server. dsn is for other sessions, which end before the test does.
+func fresh(t testing.TB, opts ...postgres.Option) (s *postgres.Store, dsn, schema string) {
+	t.Helper()
+	h := newHandles(t, opts...)
+	return h.first, h.dsn, h.schema
 }
 
 func (h *harness) open(t testing.TB) *postgres.Store {
@@ -102,8 +114,8 @@ func (h *harness) Save(t testing.TB) (restore func() store.Store) {
 	}
 }
 
-// TestContract checks the store against the contract and against store/memory. Each item
-// that makes no run ready is put to rest at once, here and below.
+// TestContract checks the store against the contract and against store/memory, a quick run with half of the random
+// operations. Each item that makes no run ready is put to rest at once, here and below.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T, clock func() time.Time) storetest.Harness {
@@ -112,7 +124,7 @@ func TestContract(t *testing.T) {
 	if soak.Usual(t) {
 		storetest.Run(t, open)
 	} else {
-		storetest.RunPart(t, open, 0, 2)
+		storetest.RunPart(t, open, soak.Part(t, 0, 2), 2)
 	}
 }
 
@@ -125,20 +137,12 @@ func TestContractTurnByTurn(t *testing.T) {
 	}, 0)
 }
 
-// parts are what the cases are divided in for the further settings of the store, and firstPart is that which the first
-// of the settings takes in this process.
-const parts = 8
-
-var firstPart = rand.IntN(parts)
-
-// contract checks one of the further settings. Below the usual number of cases each takes another part, and in another
-// process another one: a case takes a second of processor, most of it in new connections.
+// contract checks one of the further settings. Below the usual number of cases each takes a part of its own, and
+// another one each day.
 func contract(t *testing.T, open storetest.Open, setting int) {
 	if soak.Usual(t) {
 		storetest.Run(t, open)
 		return
 	}
-	part := (firstPart + setting) % parts
-	t.Logf("part %d of %d", part, parts)
-	storetest.RunShare(t, open, part, parts)
+	storetest.RunShare(t, open, soak.Part(t, setting, soak.Week), soak.Week)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -15,8 +14,7 @@ import (
 // on all others go on.
 func TestDamagedTags(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Patient())
+	s, dsn, schema := fresh(t, postgres.Patient())
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store/postgres"
 )
 
@@ -19,7 +18,7 @@ func TestSilentConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var conns []*net.TCPConn
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	s := open(t, server.TCP(server.Addr()), postgres.BeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
 		dial := c.DialFunc
 		c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {

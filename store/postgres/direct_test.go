@@ -6,18 +6,30 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
 
-// TestDirectBesideAPooler: a process behind a pooler that names the server itself hears of changes, and its shards are
-// taken at once when it has died.
-func TestDirectBesideAPooler(t *testing.T) {
+// TestDirectBesideAPgBouncer: a process behind a pooler that names the server itself hears of changes, and its
+// shards are taken at once when it has died.
+func TestDirectBesideAPgBouncer(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
-	bouncer := servers.NewPgBouncer(t, server)
-	a := open(t, bouncer, postgres.Direct(server.DSN()))
-	b := open(t, bouncer, postgres.Direct(server.DSN()))
+	directBeside(t, server, servers.NewPgBouncer(t, server))
+}
+
+func TestDirectBesideAPooler(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	directBeside(t, server, server.DSN(), postgres.Pooler())
+}
+
+func directBeside(t *testing.T, server dsn, pooler string, opts ...postgres.Option) {
+	t.Helper()
+	opts = append(opts, postgres.Direct(server.DSN()))
+	a, b := open(t, pooler, opts...), open(t, pooler, opts...)
 	first := takeAll(t, a, "a")
 	first.started(t, "r")
 	second := heir(t, b, "b")
@@ -35,11 +47,22 @@ func TestDirectBesideAPooler(t *testing.T) {
 	second.started(t, "s")
 }
 
-// TestDirectIsChecked: what is not the store's own server is refused, with what was expected.
+// TestDirectBesideAPgBouncerIsChecked: what is not the store's own server is refused, with what was expected.
+func TestDirectBesideAPgBouncerIsChecked(t *testing.T) {
+	soak.Faults(t)
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	directIsChecked(t, server, servers.NewPostgres(t), servers.NewPgBouncer(t, server))
+}
+
 func TestDirectIsChecked(t *testing.T) {
 	t.Parallel()
-	server, other := servers.NewPostgres(t), servers.NewPostgres(t)
-	bouncer := servers.NewPgBouncer(t, server)
+	server := newDatabase(t)
+	directIsChecked(t, server, newDatabase(t), server.TCP(sessionPooler.between(t, server.Addr())))
+}
+
+func directIsChecked(t *testing.T, server, other dsn, bouncer string) {
+	t.Helper()
 	open(t, server.DSN())
 	for _, c := range []struct {
 		direct string
@@ -51,14 +74,14 @@ func TestDirectIsChecked(t *testing.T) {
 		{other.DSN(), store.ErrInvalid, "found none there"},
 		{"host=" + t.TempDir() + " user=stet", store.ErrUnavailable, "Direct"},
 	} {
-		_, err := postgres.Open(t.Context(), bouncer, postgres.Direct(c.direct))
+		_, err := postgres.Open(t.Context(), bouncer, postgres.AllowLoss(), postgres.Direct(c.direct))
 		if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("Direct(%q) gave %v; want %v with %q", c.direct, err, c.err, c.text)
 		}
 	}
 	open(t, other.DSN())
-	if _, err := postgres.Open(t.Context(), bouncer, postgres.Direct(other.DSN())); !errors.Is(err, store.ErrInvalid) ||
-		!strings.Contains(err.Error(), "found the store ") {
+	_, err := postgres.Open(t.Context(), bouncer, postgres.AllowLoss(), postgres.Direct(other.DSN()))
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "found the store ") {
 		t.Errorf("the server of another store gave %v", err)
 	}
 	open(t, server.DSN(), postgres.Direct("nonsense=")) // there is no pooler

@@ -7,7 +7,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stet-run/stet/store"
 )
+
+// ReadTime makes a store believe that it has just read a time from the server.
+func ReadTime(s *Store, now store.Time) { s.observe(now) }
 
 // TurnByTurn makes the Store write every batch turn by turn.
 func TurnByTurn() Option { return func(c *config) { c.turnByTurn = true } }

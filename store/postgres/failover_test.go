@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -99,6 +100,7 @@ func engineWith(t testing.TB, cfg stet.Config) *stet.Engine {
 // goes on, with one node attached. Nothing that this node still does is acknowledged, it
 // commits nothing more on the new primary, and all that was acknowledged before is there.
 func TestFailoverToSynchronousStandby(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	old := servers.NewPostgres(t, "synchronous_standby_names=*")
 	standby := old.NewStandby(t, old.Addr())
@@ -248,6 +250,7 @@ func follows(t testing.TB, primary *servers.Postgres) {
 // acts. All processes are stopped with that reason, also those that come later, until the
 // loss is confirmed. Then they go on, and nodes that have held leases hold none.
 func TestFailoverToAsynchronousStandby(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	old := servers.NewPostgres(t)
 	stream := servers.NewProxy(t, old.Addr())
@@ -336,6 +339,7 @@ func TestFailoverToAsynchronousStandby(t *testing.T) {
 // there are more standbys than commits wait for. If the note is older than the standby, a
 // process that misses its own commit notes the loss for all others.
 func TestFailoverToAStandbyThatWasNotWaitedFor(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	old := servers.NewPostgres(t)
 	stream := servers.NewProxy(t, old.Addr())

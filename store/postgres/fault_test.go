@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -27,7 +28,7 @@ func until(t testing.TB, act func() error) {
 // are there once, and the answers are those of a batch that went well.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
@@ -96,8 +97,44 @@ func TestLostAnswers(t *testing.T) {
 // TestServerRestart stops the server at once while batches are written and starts it
 // again, three times: what was acknowledged is there, and the store goes on.
 func TestServerRestart(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
+	restarts(t, server)
+}
+
+// TestServerThatCannotBeReached is TestServerRestart with a server that cuts all connections, and refuses others for a
+// while.
+func TestServerThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	restarts(t, newAway(t))
+}
+
+// away is a database that cannot be reached while it is stopped.
+type away struct {
+	*database
+	proxy *servers.Proxy
+}
+
+func newAway(t testing.TB) *away {
+	t.Helper()
+	d := newDatabase(t)
+	return &away{d, servers.NewProxy(t, d.Addr())}
+}
+
+func (a *away) DSN() string  { return a.TCP(a.proxy.Addr()) }
+func (a *away) Stop() error  { a.proxy.Refuse(true); return nil }
+func (a *away) Start() error { a.proxy.Refuse(false); return nil }
+
+// stopped is a server that can be stopped, or what stands for one.
+type stopped interface {
+	dsn
+	Stop() error
+	Start() error
+}
+
+func restarts(t *testing.T, server stopped) {
+	t.Helper()
 	s := open(t, server.DSN())
 	n := takeAll(t, s, "n")
 	r := n.started(t, "r")
@@ -162,7 +199,7 @@ func TestServerRestart(t *testing.T) {
 // act.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
@@ -194,7 +231,7 @@ func TestServerAway(t *testing.T) {
 // statements, whose locks others need, is cut off by the server.
 func TestStoppedInTheMiddle(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")

@@ -54,13 +54,12 @@ func TestFence(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dsn, schema := servers.SharedPostgres(t)
 			var now atomic.Int64
 			now.Store(time.Now().UnixMicro())
 			clock := postgres.Clock(func() time.Time { return time.UnixMicro(now.Load()) })
-			opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss(), clock}
-			a := takeAll(t, open(t, dsn, opts...), "a")
-			b := &node{s: open(t, dsn, opts...), node: store.Node{ID: "b", Boot: "b-1", Workflows: []string{"w"}}}
+			h := newHandles(t, clock)
+			a := takeAll(t, h.first, "a")
+			b := &node{s: h.open(t), node: store.Node{ID: "b", Boot: "b-1", Workflows: []string{"w"}}}
 			if _, err := b.s.Register(t.Context(), b.node); err != nil {
 				t.Fatal(err)
 			}
@@ -91,14 +90,14 @@ func TestFence(t *testing.T) {
 // the boot counts after that.
 func TestFenceOfABootWithoutARow(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
 	var now atomic.Int64
 	now.Store(time.Now().UnixMicro())
 	clock := postgres.Clock(func() time.Time { return time.UnixMicro(now.Load()) })
-	opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss(), clock, postgres.Patient()}
-	a := &node{s: open(t, dsn, opts...), node: store.Node{ID: "a", Boot: "a-1"}}
+	h := newHandles(t, clock, postgres.Patient())
+	dsn, schema := h.dsn, h.schema
+	a := &node{s: h.first, node: store.Node{ID: "a", Boot: "a-1"}}
 	a.acquire(t)
-	b := &node{s: open(t, dsn, opts...), node: store.Node{ID: "b", Boot: "b-1"}}
+	b := &node{s: h.open(t), node: store.Node{ID: "b", Boot: "b-1"}}
 	watcher, holder := application(t, dsn), application(t, dsn)
 	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM "+schema+".leases FOR SHARE"); err != nil {
 		t.Fatal(err)
@@ -145,8 +144,8 @@ func TestFenceOfABootWithoutARow(t *testing.T) {
 // TestFreshThatIsWrong says of entries that stand already that they do not.
 func TestFreshThatIsWrong(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	n := takeAll(t, open(t, dsn, postgres.Schema(schema), postgres.AllowLoss()), "n")
+	s, _, _ := fresh(t)
+	n := takeAll(t, s, "n")
 	run := n.started(t, "run")
 	step := func(value string) store.Verdict {
 		t.Helper()

@@ -9,8 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/testing/servers"
-	"github.com/stet-run/stet/store/postgres"
 )
 
 const word = stet.Message[string]("word")
@@ -20,8 +18,7 @@ const word = stet.Message[string]("word")
 // go on meanwhile; a start of the same run waits. After the commit both are there,
 // once, and what the run has received meanwhile came first.
 func TestOpenTransactionUnderTheEngine(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, dsn, _ := fresh(t)
 	square := stet.Define("square", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "square", func(context.Context) (int, error) { return n * n, nil })
 	})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
@@ -11,6 +12,7 @@ import (
 
 // TestKilledProcesses kills processes with bodies in flight.
 func TestKilledProcesses(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	enginetest.Killed(t, func(t *testing.T) (string, store.Store) {
 		dsn, schema := servers.SharedPostgres(t)

@@ -2,16 +2,26 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
 
-// open opens a store that is closed when the test ends.
+// open opens a store, which may lose what a server without fsync loses, and which is closed when the test ends.
+// On a busy machine a server may take longer for a connection than a store waits: then open tries again.
 func open(t testing.TB, dsn string, opts ...postgres.Option) *postgres.Store {
 	t.Helper()
+	opts = append([]postgres.Option{postgres.AllowLoss()}, opts...)
 	s, err := postgres.Open(t.Context(), dsn, opts...)
+	for range 10 {
+		if !errors.Is(err, store.ErrUnavailable) {
+			break
+		}
+		t.Log(err)
+		s, err = postgres.Open(t.Context(), dsn, opts...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

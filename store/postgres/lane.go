@@ -31,10 +31,25 @@ func on(ctx context.Context, pool *pgxpool.Pool) context.Context {
 
 // connection returns a connection for an act.
 func connection(ctx context.Context, s *Store) (*pgxpool.Conn, error) {
-	if pool, ok := ctx.Value(laneKey{}).(*pgxpool.Pool); ok {
-		return pool.Acquire(ctx)
+	pool, ok := ctx.Value(laneKey{}).(*pgxpool.Pool)
+	if !ok {
+		pool = s.pool
 	}
-	return s.pool.Acquire(ctx)
+	return s.acquireOf(ctx, pool)
+}
+
+// acquireOf returns a connection of a pool, or of another one if the server refuses one more.
+func (s *Store) acquireOf(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
+	if s.scarce.now() && pool.Stat().TotalConns() == 0 { // it would be refused again
+		if c := s.idle(ctx, pool); c != nil {
+			return c, nil
+		}
+	}
+	conn, err := pool.Acquire(ctx)
+	if refused(err) {
+		return s.another(ctx, pool, err)
+	}
+	return conn, err
 }
 
 // BeforeConnect is called before each connection is made, also those that listen: it may

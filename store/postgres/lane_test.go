@@ -20,8 +20,7 @@ import (
 // and commits of both kinds do not wait for them.
 func TestReadersLeaveTheNodeAlone(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, _, _ := fresh(t)
 	n := takeAll(t, s, "n")
 	r := n.started(t, "r")
 	postgres.HoldReaders(t, s)
@@ -42,8 +41,7 @@ func TestReadersLeaveTheNodeAlone(t *testing.T) {
 // application has started it and stays open: they wait, and readers do not.
 func TestWaitersLeaveReadersAlone(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Conns(5))
+	s, dsn, schema := fresh(t, postgres.Conns(5))
 	f := withPgx(t, s, dsn)
 	if _, err := f.apply([]store.Command{start("r")}); err != nil {
 		t.Fatal(err)
@@ -153,7 +151,8 @@ func TestServerClockSetBack(t *testing.T) {
 		t.Fatalf("the server's clock is not set: %s", ahead)
 	}
 	clock("0")
-	back, begun := now(), time.Now()
+	begun := time.Now() // before the store is asked, which may take its time
+	back := now()
 	servers.Until(t, "time goes on", func() bool {
 		if now() < back {
 			t.Fatal("time went back")

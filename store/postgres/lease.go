@@ -18,6 +18,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		return 0, err
 	}
 	ctx = on(ctx, s.leasing)
+	if s.promises.due() {
+		_ = s.single(ctx, "read the settings of the server", func(t *tx) error { return s.confirm(t.ctx, t.conn) })
+	}
 	info, err := json.Marshal(n)
 	if err != nil {
 		return 0, err

@@ -17,6 +17,7 @@ import (
 type search struct {
 	conditions []string
 	args       []any
+	seeks      bool // the runs are found otherwise: for each of them its tags are looked up
 }
 
 // and adds a condition, whose question marks stand for the arguments.
@@ -35,9 +36,12 @@ func (s *search) where() string {
 	return strings.Join(s.conditions, " AND ")
 }
 
-// newSearch returns the conditions of a filter, on the table r.
-func newSearch(f *store.Filter) *search {
-	s := &search{}
+// newSearch returns the conditions of a filter, on the table r, among few runs; nil: among all.
+func newSearch(f *store.Filter, few []store.RunNo) *search {
+	s := &search{seeks: few != nil}
+	if few != nil {
+		s.and("r.run_no=ANY(?::bigint[])", numbers(few))
+	}
 	s.add(f)
 	return s
 }
@@ -99,9 +103,12 @@ func (s *search) add(f *store.Filter) {
 			"AND a.slot<=w.slot ORDER BY a.slot) c))", groups, slots)
 	}
 	values := f.TagValues()
+	has := "EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)"
+	if s.seeks { // in this form the server cannot join the tags, of which it might read all
+		has = "(SELECT true FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no LIMIT 1)"
+	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		s.and("EXISTS (SELECT 1 FROM stet.tags o WHERE o.key=? AND o.value=ANY(?::text[]) AND o.tagged=r.run_no)", key,
-			values[key])
+		s.and(has, name(key), possible(values[key]))
 	}
 }
 
@@ -162,14 +169,20 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
-	query, args := listQuery(&f, limit, after)
 	var page store.Page
 	err = s.single(ctx, "list runs", func(t *tx) error {
+		few, err := t.narrow(&f)
+		if err != nil {
+			return err
+		}
+		query, args := listQuery(&f, limit, after, few)
 		each := t.eachFree
 		switch {
 		case len(f.IDs)+len(f.Nos) > 0:
 			each = t.eachSteady // callers that wait for runs ask often
-		case f.Plain() && !f.ByEnded:
+		case few == nil && meets(&f):
+			each = t.eachOrdered
+		case few != nil, f.Plain() && !f.ByEnded:
 			each = t.eachListed
 		}
 		return each(query, args, func(scan func(...any) error) error {
@@ -205,30 +218,34 @@ func bounds(f *store.Filter) (limit int, after store.Place, err error) {
 	return limit, after, err
 }
 
-// listQuery returns the query of a page and one run more.
-func listQuery(f *store.Filter, limit int, after store.Place) (query string, args []any) {
+// listQuery returns the query of a page and one run more. few are the runs among which it is sought; nil: all.
+func listQuery(f *store.Filter, limit int, after store.Place, few []store.RunNo) (query string, args []any) {
 	columns := runNoValues
-	if f.Values {
+	switch {
+	case f.Values && f.Longest != 0:
+		columns = runLonger(f.Longest)
+	case f.Values:
 		columns = runValues
 	}
 	order := " ORDER BY r.run_no DESC LIMIT " + fmt.Sprint(limit+1)
 	if f.ByEnded {
 		order = " ORDER BY r.ended DESC, r.run_no DESC LIMIT " + fmt.Sprint(limit+1)
 	}
-	named := len(f.IDs)+len(f.Nos)+len(f.Claimed)+len(f.Tags) > 0 || f.Parent != 0
+	named := byNumbers(f) || few != nil
+	if !named && meets(f) {
+		return meetingQuery(f, columns, limit, after.No)
+	}
 	merged := f.ByEnded && !named || f.Plain() && len(f.Workflows)+len(f.Statuses) > 0
 	var q *search
 	if merged {
 		rest := *f
 		rest.Statuses = nil
-		names := slices.Clone(f.Workflows)
-		slices.Sort(names)
-		q = &search{args: []any{possible(slices.Compact(names)), numbers(f.Statuses)}}
+		q = listed(f)
 		if f.ByEnded {
 			q.add(&rest)
 		} // otherwise w and s say all of it
 	} else {
-		q = newSearch(f)
+		q = newSearch(f, few)
 	}
 	switch {
 	case f.ByEnded:
@@ -283,11 +300,19 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 	if _, _, err := f.Bounds(); err != nil {
 		return nil, err
 	}
-	query, args := countQuery(&f)
 	counts := storekit.Counts{}
 	err := s.single(ctx, "count runs", func(t *tx) error {
+		few, err := t.narrowCount(&f)
+		if err != nil {
+			return err
+		}
+		query, args, indexed := countQuery(&f, few)
 		each := t.eachFree
-		if f.Most > 0 && f.Plain() {
+		switch {
+		case !indexed:
+		case few == nil && !f.Plain():
+			each = t.eachOrdered
+		default:
 			each = t.eachListed
 		}
 		return each(query, args, func(scan func(...any) error) error {
@@ -307,12 +332,18 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 
 // countQuery counts the runs of a filter by workflow and status. With Most it stops for each
 // status at a number of runs, which it takes from the workflows in their order, and reads no
-// more of the index than that.
-func countQuery(f *store.Filter) (query string, args []any) {
-	if f.Most == 0 || !f.Plain() {
-		q := newSearch(f)
+// more of the index than that. few are the runs among which it counts; nil: all. indexed: there is an index for it.
+func countQuery(f *store.Filter, few []store.RunNo) (query string, args []any, indexed bool) {
+	ends := *f
+	ends.EndedFrom, ends.EndedBefore = 0, 0
+	switch {
+	case few == nil && ends.Plain() && !f.Plain():
+		query, args = countEndedQuery(f)
+		return query, args, true
+	case f.Most == 0 || !f.Plain():
+		q := newSearch(f, few)
 		return "SELECT r.workflow, r.status, count(*) FROM stet.runs r WHERE " + q.where() +
-			" GROUP BY r.workflow, r.status", q.args
+			" GROUP BY r.workflow, r.status", q.args, few != nil || f.CreatedFrom != 0 && len(f.Tags) == 0 && !byNumbers(f)
 	}
 	statuses := f.Statuses
 	if len(statuses) == 0 {
@@ -326,7 +357,7 @@ func countQuery(f *store.Filter) (query string, args []any) {
 				SELECT FROM stet.runs r WHERE ` + ofListing + `
 					ORDER BY r.status LIMIT $3) r LIMIT $3) x) c
 		GROUP BY c.workflow, c.status`,
-		[]any{possible(slices.Compact(names)), numbers(statuses), int64(f.Most) + 1}
+		[]any{possible(slices.Compact(names)), numbers(statuses), int64(f.Most) + 1}, true
 }
 
 // listedWorkflows are, as w, the workflows that a filter selects: those of $1, or if it has

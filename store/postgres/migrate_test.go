@@ -45,7 +45,7 @@ func migrations(t *testing.T) int {
 // the same time build it once.
 func TestIndexOfAStoreInUse(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.NewPostgres(t).DSN(), "stet" // of its own: an index waits for all that is open in a database
+	dsn, schema := newDatabase(t).DSN(), "stet" // of its own: an index waits for all that is open in a database
 	opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss(), postgres.Patient()}
 	n := takeAll(t, open(t, dsn, opts...), "n")
 	n.started(t, "before")
@@ -73,7 +73,7 @@ CREATE INDEX CONCURRENTLY runs_started
 	}
 	waiting := func(query string) (waits int) {
 		if err := watcher.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE wait_event_type='Lock' AND query LIKE $1`, query).Scan(&waits); err != nil {
+			WHERE wait_event_type='Lock' AND datname=current_database() AND query LIKE $1`, query).Scan(&waits); err != nil {
 			t.Fatal(err)
 		}
 		return waits
@@ -113,7 +113,7 @@ CREATE INDEX CONCURRENTLY runs_started
 // begins it again, and clears up what the first one has left.
 func TestIndexThatCannotBeBuilt(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.NewPostgres(t).DSN(), "stet" // of its own: an index waits for all that is open in a database
+	dsn, schema := newDatabase(t).DSN(), "stet" // of its own: an index waits for all that is open in a database
 	opts := []postgres.Option{postgres.Schema(schema), postgres.AllowLoss()}
 	n := takeAll(t, open(t, dsn, opts...), "n")
 	run := n.started(t, "one")

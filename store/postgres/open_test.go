@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -42,6 +43,7 @@ func TestOpenRefusesWrongInput(t *testing.T) {
 // TestSettings: what would lose acknowledgements is refused, unless it is asked for,
 // and then said.
 func TestSettings(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	s := open(t, server.DSN())
@@ -151,8 +153,7 @@ func TestSchemaIsChecked(t *testing.T) {
 
 // TestDoctor finds nothing in a store that was used, and what was broken by hand.
 func TestDoctor(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, dsn, schema := fresh(t)
 	n := takeAll(t, s, "n")
 	r := n.started(t, "r")
 	n.commit(t, &store.Turn{Run: r.No, Shard: shard, Entries: []store.Entry{done("a")},
@@ -189,7 +190,7 @@ func TestDoctor(t *testing.T) {
 // rows. One that has just begun is none of the doctor's business.
 func TestDoctorNamesAnOpenTransaction(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newFeigned(t) // sessions of other databases are not seen
 	find := func(limit time.Duration) (f postgres.Finding) {
 		t.Helper()
 		s := open(t, server.DSN(), postgres.AllowLoss(), postgres.SnapshotLimit(limit))

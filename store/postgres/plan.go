@@ -35,6 +35,10 @@ var freeText = planText("force_custom_plan", "on", "true")
 // listedText lets the server plan each statement, and forbids the same kinds of plans.
 var listedText = planText("force_custom_plan", "off", "true")
 
+// orderedText is listedText for a statement that names the order of each index that it reads: what would have to be
+// sorted is from another index.
+var orderedText = listedText + ", set_config('enable_sort', 'off', true)"
+
 func planText(mode, enable, local string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "SELECT set_config('plan_cache_mode', '%s', %s), set_config('jit', 'off', %[2]s)", mode, local)

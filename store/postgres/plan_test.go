@@ -77,6 +77,14 @@ func TestAnInboxOfMany(t *testing.T) {
 	if err != nil || len(items) != many {
 		t.Fatalf("the inbox has %d items: %v", len(items), err)
 	}
+	w.do("few", "count of updates", 10, func() error {
+		updates := store.PendingQuery{Run: run.No, Kinds: []store.ItemKind{store.ItemUpdate}, Name: "create"}
+		sum, err := w.n.s.Pending(t.Context(), updates)
+		if sum.Items != 0 {
+			t.Errorf("%d updates in an inbox of messages", sum.Items)
+		}
+		return err
+	})
 	// That a turn notes an act of an operator has it written turn by turn.
 	turn := &store.Turn{Run: run.No, Shard: run.Shard, Audit: []store.Audit{{Who: "a", Verb: "pause"}}}
 	for i, it := range items {

@@ -9,18 +9,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
 
-// TestBehindAPooler works through a PgBouncer in transaction mode, which gives each
+// TestBehindAPgBouncer works through a PgBouncer in transaction mode, which gives each
 // transaction another session and keeps nothing: all acts, from many goroutines.
-func TestBehindAPooler(t *testing.T) {
+func TestBehindAPgBouncer(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
-	s := open(t, servers.NewPgBouncer(t, server))
-	direct := open(t, server.DSN())
+	behindPooler(t, open(t, servers.NewPgBouncer(t, server)), open(t, server.DSN()))
+}
+
+// TestBehindAPooler does all that without a statement that outlives its transaction.
+func TestBehindAPooler(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	behindPooler(t, open(t, server.DSN(), postgres.Pooler()), open(t, server.DSN()))
+}
+
+func behindPooler(t *testing.T, s, direct *postgres.Store) {
+	t.Helper()
 	n := takeAll(t, s, "n")
 	var group sync.WaitGroup
 	for g := range 6 {
@@ -76,8 +90,7 @@ func TestBehindAPooler(t *testing.T) {
 
 // TestPoolerOption works without prepared statements on a server itself.
 func TestPoolerOption(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.Pooler())
+	s, _, _ := fresh(t, postgres.Pooler())
 	n := takeAll(t, s, "n")
 	result, err := s.Commit(t.Context(), n.batch(nil, claimedStart("r")))
 	if err != nil || !result.Commands[0].Claimed {
@@ -85,14 +98,39 @@ func TestPoolerOption(t *testing.T) {
 	}
 }
 
-// TestStatementModeIsRefused: such a pooler takes no transactions. Open says so, also where the
+// TestStatementModeOfPgBouncerIsRefused: such a pooler takes no transactions. Open says so, also where the
 // store is there already.
-func TestStatementModeIsRefused(t *testing.T) {
+func TestStatementModeOfPgBouncerIsRefused(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
-	dsn := servers.NewPgBouncer(t, server, "pool_mode = statement")
+	statementMode(t, server, servers.NewPgBouncer(t, server, "pool_mode = statement"))
+}
+
+func TestStatementModeIsRefused(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	begins := relay{asks: func(kind byte, body []byte) (answer []byte) {
+		if kind != 'Q' || string(body) != "BEGIN\x00" {
+			return nil
+		}
+		e := pgproto3.ErrorResponse{Severity: "ERROR", Code: "08P01", Message: "no transactions here"}
+		answer, err := e.Encode(nil)
+		if err == nil {
+			answer, err = (&pgproto3.ReadyForQuery{TxStatus: 'I'}).Encode(answer)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return answer
+	}}
+	statementMode(t, server, server.TCP(begins.between(t, server.Addr())))
+}
+
+func statementMode(t *testing.T, server dsn, pooler string) {
+	t.Helper()
 	for _, when := range []string{"of a new store", "of a store that is there"} {
-		_, err := postgres.Open(t.Context(), dsn)
+		_, err := postgres.Open(t.Context(), pooler, postgres.AllowLoss())
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "pool_mode=transaction") {
 			t.Errorf("Open %s gave %v", when, err)
 		}

@@ -51,8 +51,12 @@ type Store struct {
 	flat    flatBatch     // room for the next group commit; guarded by writing
 	claims  atomic.Pointer[known]
 	hint    hints
-	beats   beats
-	ahead   storekit.AheadLeases
+	scarce  scarcity
+
+	promises promises
+
+	beats beats
+	ahead storekit.AheadLeases
 
 	witnesses storekit.Witnesses
 
@@ -108,7 +112,7 @@ func Slots(n int) Option { return func(c *config) { c.slots = n } }
 // the server knows that a node lives: from 2;
 // the default is 8. One of them is for group commits, and from 5 on one for leases
 // and heartbeats and one for claims; other acts wait for each other when all others are in
-// use.
+// use. If the server refuses some of them the Store works with the connections that it gets.
 func Conns(n int) Option { return func(c *config) { c.conns = int32(n) } }
 
 // Pooler says that the server is reached through a pooler in transaction mode,
@@ -232,7 +236,10 @@ func (s *Store) poolConfig(dsn string) (*pgxpool.Config, error) {
 	prepareDial(cc, s.log)
 	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		c.PgConn().CustomData()[warningsKey] = new(atomic.Int64)
-		return s.servers.recognise(ctx, c)
+		if err := s.servers.recognise(ctx, c); err != nil {
+			return err
+		}
+		return s.confirm(ctx, c)
 	}
 	return pc, nil
 }
@@ -297,7 +304,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 	s.beats.reads = about.syncNames == ""
 	s.hint.listen = !s.pooled
 	s.hint.config, s.hint.connect = pc.ConnConfig.Copy(), s.cfg.connect
-	s.hint.schema, s.hint.log = s.schema, s.log
+	s.hint.schema, s.hint.log, s.hint.scarce = s.schema, s.log, &s.scarce
 	recognise := pc.AfterConnect
 	one := pc.Copy()
 	one.MaxConns, one.MinConns = 1, 0
@@ -403,7 +410,7 @@ func (s *Store) enter(ctx context.Context) error {
 	if s.closed.Load() {
 		return s.gone()
 	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), s.promises.refuse()); err != nil {
 		return err
 	}
 	select {
@@ -429,19 +436,20 @@ func (s *Store) times() (floor int64, test any) {
 	return int64(floorOf(l.now, l.at)), nil
 }
 
-// latest is the time of the latest act.
+// latest is the latest time that says how the server's clock goes, see observe.
 type latest struct {
 	mu  sync.Mutex
 	now store.Time
 	at  time.Time // when it was read
 }
 
-// observe notes the time of an act.
+// observe notes the time of an act. A time that is not after the floor says nothing new of the server's clock: to go on
+// from it would lose the time that the answer took, with each answer.
 func (s *Store) observe(now store.Time) {
 	l := s.latest
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now > l.now {
+	if last := l.now; s.cfg.clock == nil && now > floorOf(last, l.at) || s.cfg.clock != nil && now > last {
 		l.now, l.at = now, time.Now()
 	}
 }

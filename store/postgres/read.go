@@ -286,6 +286,31 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 	return items, err
 }
 
+// Pending implements store.Store.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
+	which, args := "i.state<{consumed}", []any{q.Run}
+	if len(q.Kinds) == 1 && q.Kinds[0] == store.ItemUpdate { // an index has those without an answer
+		which = "i.kind={update} AND i.verdict IS NULL AND i.state+0<{consumed}"
+	} else if q.Kinds != nil {
+		args = append(args, numbers(q.Kinds))
+		which += " AND i.kind=ANY($2::bigint[])"
+	}
+	if q.Name != "" {
+		args = append(args, name(q.Name))
+		which += fmt.Sprintf(" AND i.name=$%d::text", len(args))
+	}
+	err = s.single(ctx, "count an inbox", func(t *tx) error {
+		var items int64
+		_, err := t.row("WITH p AS MATERIALIZED (SELECT count(*) AS items, coalesce(sum(length(i.val)), 0)::bigint AS bytes,"+
+			" max(i.item_no) AS last FROM stet.inbox i WHERE i.run_no=$1 AND "+which+") SELECT p.items, p.bytes,"+
+			" coalesce((SELECT l.item_id FROM stet.inbox l WHERE l.item_no=p.last), '') FROM p", args, &items, &sum.Bytes,
+			&sum.Last)
+		sum.Items = int(items)
+		return err
+	})
+	return sum, err
+}
+
 // Audit implements store.Store.
 func (s *Store) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, error) {
 	var audit []store.Audit

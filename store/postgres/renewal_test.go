@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -14,8 +13,8 @@ import (
 // the node renews them.
 func TestRenewalDoesNotDisturbACommit(t *testing.T) {
 	t.Parallel()
-	dsn, schema := servers.SharedPostgres(t)
-	n := takeAll(t, open(t, dsn, postgres.Schema(schema), postgres.AllowLoss(), postgres.TurnByTurn()), "n")
+	s, dsn, schema := fresh(t, postgres.TurnByTurn())
+	n := takeAll(t, s, "n")
 	run := n.started(t, "r")
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {

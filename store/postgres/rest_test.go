@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,6 +91,28 @@ func TestListsNeedNoStatistics(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFiltersReadWhatTheySelect: a filter finds a few of many runs by an index, whichever side is the rare one, and
+// without statistics; and with them.
+func TestFiltersReadWhatTheySelect(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.exec("ALTER TABLE stet.tags SET (autovacuum_enabled=off)")
+	w.exec(fmt.Sprintf(`INSERT INTO stet.runs (id, grp, slot, workflow, status, marks, ready, created, ended, seed)
+		SELECT CASE WHEN i>20 THEN 'run-' ELSE 'old-' END||i, 'default', 0, 'w'||(i%%5),
+			CASE WHEN i%%1000>0 THEN 4 ELSE 5 END, (i=1000)::integer, 0, %[1]d+i*1000000::bigint,
+			%[1]d+(i+1)*1000000::bigint, '\x00'
+		FROM generate_series(1, %[2]d) AS i`, storetest.SelectedFrom, storetest.SelectedRuns))
+	w.exec(`INSERT INTO stet.tags (key, value, tagged)
+		SELECT 'env', 'prod', run_no FROM stet.runs
+		UNION ALL SELECT 'side', CASE run_no%2 WHEN 0 THEN 'a' ELSE 'b' END, run_no FROM stet.runs
+		UNION ALL SELECT 'zone', 'rare', run_no FROM stet.runs WHERE run_no<=10`)
+	w.open()
+	storetest.CheckSelections(t, w.n.s, 25_000, w.reading)
+	w.exec("ANALYZE stet.runs")
+	w.exec("ANALYZE stet.tags")
+	storetest.CheckSelections(t, w.n.s, 25_000, w.reading)
 }
 
 // other returns how a plan reads a table otherwise than along an index; "": it does not.

@@ -220,7 +220,7 @@ const (
 			AND i.state+0={consumed} AND i.verdict IS NULL` + done
 
 	abandonUpdates = `UPDATE stet.inbox SET state={consumed}, val=NULL, headers=NULL, verdict=$2::bytea
-		WHERE run_no=ANY($1) AND kind={update} AND verdict IS NULL`
+		WHERE run_no=ANY($1) AND kind={update} AND verdict IS NULL AND state={consumed}`
 
 	continueRuns = `WITH x AS (UPDATE stet.runs r SET incarnation=incarnation+1, random=NULL,
 			(first, workflow, input, seed, began) = (

@@ -18,7 +18,7 @@ import (
 // do; one that goes turn by turn would wait for it.
 func TestRarerPartsTakeOneStatement(t *testing.T) {
 	t.Parallel()
-	dsn := servers.NewPostgres(t).DSN()
+	dsn := newDatabase(t).DSN()
 	s := open(t, dsn)
 	n := takeAll(t, s, "n")
 	a, b := n.started(t, "a"), n.started(t, "b")
@@ -268,7 +268,7 @@ func late(to io.WriteCloser, from io.Reader, delay time.Duration) {
 // such as a TxStep, has changed it since the statement began.
 func TestPrunedRowsThatSomebodyChanges(t *testing.T) {
 	t.Parallel()
-	dsn := servers.NewPostgres(t).DSN()
+	dsn := newDatabase(t).DSN()
 	s := open(t, dsn)
 	n := takeAll(t, s, "n")
 	a, b := n.started(t, "a"), n.started(t, "b")
@@ -300,7 +300,7 @@ func TestPrunedRowsThatSomebodyChanges(t *testing.T) {
 	}()
 	waits := func() (waiting bool) {
 		err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE wait_event_type='Lock' AND query LIKE '%DELETE FROM%')`).Scan(&waiting)
+			WHERE wait_event_type='Lock' AND datname=current_database() AND query LIKE '%DELETE FROM%')`).Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +324,7 @@ func TestPrunedRowsThatSomebodyChanges(t *testing.T) {
 // TestWhatIsSeparated: a turn that is not written in one statement is said to be, and no other one.
 func TestWhatIsSeparated(t *testing.T) {
 	t.Parallel()
-	dsn := servers.NewPostgres(t).DSN()
+	dsn := newDatabase(t).DSN()
 	s := open(t, dsn)
 	n := takeAll(t, s, "n")
 	app := application(t, dsn)

@@ -25,6 +25,7 @@ type rooms struct {
 	dsn     string // its sessions have the name of the first schema
 	schemas []string
 	conn    *pgx.Conn // has another name
+	kept    sessions  // without those of conn
 	uses    int
 	empty   string // the statements that make the store empty again; "": the tables are not made yet
 }
@@ -112,10 +113,11 @@ func (r *rooms) list(t testing.TB, text, schema string) []string {
 // leave empties the schemas for another test. After one that has failed nobody uses them.
 func (r *rooms) leave(t testing.TB) {
 	ctx := context.Background()
+	kept := append([]int64{}, r.kept.settle()...)
 	// The session of a process that was cut off may be in the midst of an act.
 	servers.Until(t, "all sessions have ended", func() bool {
-		tag, err := r.conn.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name=$1",
-			r.schemas[0])
+		tag, err := r.conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name=$1 AND NOT pid=ANY($2::bigint[])`, r.schemas[0], kept)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,6 +144,7 @@ func (r *rooms) leave(t testing.TB) {
 
 // drop drops the schemas.
 func (r *rooms) drop(ctx context.Context) error {
+	r.kept.close()
 	_, err := r.conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+strings.Join(r.schemas, ", ")+" CASCADE")
 	_ = r.conn.Close(ctx) // it is not used any more
 	return err

@@ -28,6 +28,13 @@ const (
 	runNoValues = runColumns + ", NULL::bytea, NULL::bytea"
 )
 
+// runLonger returns the columns without the values that store.Filter.Longest leaves out.
+func runLonger(longest int) string {
+	fits := func(column string) string { return fmt.Sprintf("octet_length(%s)<=%d", column, longest) }
+	return runColumns + fmt.Sprintf(", CASE WHEN %s THEN r.input END, CASE WHEN r.status<>%d OR %s THEN r.output END",
+		fits("r.input"), store.Succeeded, fits("r.output"))
+}
+
 // runRow reads a row of runColumns, an input and an output.
 type runRow struct {
 	no, slot, status, marks, ready, wakeAt, incarnation, generation      int64

@@ -19,7 +19,7 @@ import (
 // connection. Runs go on.
 func TestConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	flow := stet.Define("flow", func(ctx stet.Context, n int) (int, error) {
 		for i := range 3 {
@@ -77,7 +77,7 @@ func TestConnectionsFallSilent(t *testing.T) {
 // before the caller's own limit, and its repeat under its number is the same batch.
 func TestCommitWhoseConnectionFallsSilent(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
@@ -118,7 +118,7 @@ func TestCommitWhoseConnectionFallsSilent(t *testing.T) {
 // TestClaimWhoseConnectionFallsSilent is given up in the same way.
 func TestClaimWhoseConnectionFallsSilent(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
@@ -164,12 +164,12 @@ func TestClaimWhoseConnectionFallsSilent(t *testing.T) {
 // TestCommitOfASilentServer is not given up: nobody gets answers.
 func TestCommitOfASilentServer(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	s := open(t, server.TCP(proxy.Addr()))
 	n := takeAll(t, s, "n")
 	n.started(t, "before")
-	hold := proxy.Hold(0)
+	hold := proxy.HoldAll()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.Commit(t.Context(), n.batch(nil, claimedStart("r")))
@@ -179,6 +179,7 @@ func TestCommitOfASilentServer(t *testing.T) {
 	looks := time.NewTimer(3 * time.Second) // longer than the silence after which it may be given up
 	select {
 	case err := <-ended:
+		hold.Go()
 		t.Errorf("the commit has ended: %v", err)
 	case <-looks.C:
 		hold.Go()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 )
 
@@ -12,7 +11,7 @@ import (
 // is to be kept, and what belongs to it, stays.
 func TestRunsAreSweptTogether(t *testing.T) {
 	t.Parallel()
-	dsn := servers.NewPostgres(t).DSN()
+	dsn := newDatabase(t).DSN()
 	s := open(t, dsn)
 	n := takeAll(t, s, "n")
 	const runs, kept = 100, 42

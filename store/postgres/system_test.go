@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -15,6 +16,7 @@ import (
 // at their beginning. Nobody works there until a person has confirmed it; then new runs get new
 // numbers, and nobody goes back.
 func TestSwitchByLogicalReplication(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	blue, green := servers.NewPostgres(t, "wal_level=logical"), servers.NewPostgres(t)
 	address := servers.NewProxy(t, blue.Addr())

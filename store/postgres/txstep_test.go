@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
 	"github.com/stet-run/stet/store/postgres"
@@ -73,8 +75,8 @@ var quick = stet.Retry{First: time.Millisecond, Max: time.Millisecond}
 // panics, and one whose result cannot be encoded have written is gone, and of the
 // last attempt it is there once, with the step's result.
 func TestTxStep(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, dsn, _ := fresh(t)
+	unique := rand.Text() // the ledger is of all tests
 	pool, rows := ledger(t, dsn)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
@@ -111,14 +113,14 @@ func TestTxStep(t *testing.T) {
 		return first + ", " + second, err
 	})
 	e := serve(t, s, flow)
-	run, err := flow.Start(t.Context(), e, schema)
+	run, err := flow.Start(t.Context(), e, unique)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := run.Wait(t.Context()); err != nil || got != "done by pgx, done by sql" {
 		t.Errorf("got %q: %v", got, err)
 	}
-	if n := rows(schema); n != 2 {
+	if n := rows(unique); n != 2 {
 		t.Errorf("%d rows are there", n)
 	}
 	entries, err := e.Runs().History(t.Context(), run.ID(), stet.HistoryQuery{Values: true, At: []string{"pgx", "sql"}})
@@ -136,8 +138,7 @@ func TestTxStep(t *testing.T) {
 
 // TestTxStepWhoseBodyEndsTheTransaction fails at once, with a text that says so.
 func TestTxStepWhoseBodyEndsTheTransaction(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, dsn, _ := fresh(t)
 	pool, _ := ledger(t, dsn)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
@@ -222,8 +223,8 @@ func TestTxStepNeedsItsStore(t *testing.T) {
 // TestTxStepTimeout: an attempt whose time is over commits nothing, although its
 // body goes on to the end.
 func TestTxStepTimeout(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, dsn, _ := fresh(t)
+	unique := rand.Text() // the ledger is of all tests
 	pool, rows := ledger(t, dsn)
 	var attempt atomic.Int64
 	release, ended := make(chan struct{}), make(chan struct{})
@@ -240,7 +241,7 @@ func TestTxStepTimeout(t *testing.T) {
 			}, stet.Retry{First: time.Millisecond, Timeout: 100 * time.Millisecond})
 	})
 	e := serve(t, s, flow)
-	run, err := flow.Start(t.Context(), e, schema)
+	run, err := flow.Start(t.Context(), e, unique)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestTxStepTimeout(t *testing.T) {
 	}
 	close(release)
 	<-ended
-	if n := rows(schema); n != 1 {
+	if n := rows(unique); n != 1 {
 		t.Errorf("%d rows are there", n)
 	}
 }
@@ -257,9 +258,9 @@ func TestTxStepTimeout(t *testing.T) {
 const killedRun = "killed"
 
 // killable is the workflow that is killed.
-func killable(pool *pgxpool.Pool) *stet.Workflow[int, int] {
+func killable(begin func(context.Context) (pgx.Tx, error)) *stet.Workflow[int, int] {
 	return stet.Define("killable", func(ctx stet.Context, n int) (int, error) {
-		return stet.TxStep(ctx, "write", pool.Begin, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		return stet.TxStep(ctx, "write", begin, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			for part := range 2 {
 				if _, err := tx.Exec(ctx, "INSERT INTO ledger VALUES ($1, $2)", fmt.Sprint(killedRun, n), part); err != nil {
 					return 0, err
@@ -281,8 +282,8 @@ func work(storeDSN, poolDSN string) error {
 	if err != nil {
 		return err
 	}
-	e, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{killable(pool)}, LeaseTTL: time.Second,
-		Poll: 50 * time.Millisecond})
+	e, err := stet.New(ctx, stet.Config{Store: s, Workflows: []stet.Definition{killable(pool.Begin)},
+		LeaseTTL: time.Second, Poll: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -294,6 +295,7 @@ func work(storeDSN, poolDSN string) error {
 // asks for, up to its commit, and before the answer arrives. Another process goes on: the
 // rows of the step are there exactly once, and the run has its result.
 func TestTxStepKilled(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	pool, rows := ledger(t, server.DSN())
@@ -305,7 +307,7 @@ func TestTxStepKilled(t *testing.T) {
 	if _, err := s.Register(t.Context(), store.Node{ID: "first", Boot: "1", Workflows: []string{"killable"}}); err != nil {
 		t.Fatal(err) // so that it can be started before there is a process for it
 	}
-	flow := killable(pool)
+	flow := killable(pool.Begin)
 	killed := 0
 	for n := 0; ; n++ {
 		proxy := servers.NewProxy(t, server.Addr())
@@ -368,11 +370,50 @@ func TestTxStepKilled(t *testing.T) {
 	}
 }
 
+// TestTxStepLosesAnswers cuts the connection of a transactional step after the first, the second, … of the server's
+// answers, up to that of its commit. The step is tried again, and its rows are there exactly once.
+func TestTxStepLosesAnswers(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	_, rows := ledger(t, server.DSN())
+	proxy := servers.NewProxy(t, server.Addr())
+	pool, err := pgxpool.New(t.Context(), server.TCP(proxy.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	flow := killable(pool.Begin)
+	e := serve(t, open(t, server.DSN()), flow)
+	for n := 0; ; n++ {
+		pool.Reset() // so that it begins with a connection
+		lost := proxy.LoseAnswer(n)
+		run, err := flow.Start(t.Context(), e, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run.Wait(t.Context()); err != nil || got != n {
+			t.Errorf("answer %d was lost: %d, %v", n, got, err)
+		}
+		if found := rows(fmt.Sprint(killedRun, n)); found != 2 {
+			t.Errorf("answer %d was lost: the step's rows are there %d times; expected 2 of one attempt", n, found)
+		}
+		select {
+		case <-lost:
+			continue
+		default: // there are not so many
+		}
+		if n < 5 {
+			t.Errorf("%d answers were lost; expected those of the begin, two inserts, the record and the commit at least", n)
+		}
+		return
+	}
+}
+
 // TestTxStepEmitsNothing: the body of a step in a transaction is refused, also below its own
 // context, and the step is as it was otherwise.
 func TestTxStepEmitsNothing(t *testing.T) {
-	dsn, schema := servers.SharedPostgres(t)
-	s := open(t, dsn, postgres.Schema(schema), postgres.AllowLoss())
+	s, dsn, _ := fresh(t)
+	unique := rand.Text() // the ledger is of all tests
 	pool, rows := ledger(t, dsn)
 	said := stet.Stream[string]("said")
 	flow := stet.Define("emits", func(ctx stet.Context, run string) (string, error) {
@@ -389,7 +430,7 @@ func TestTxStepEmitsNothing(t *testing.T) {
 		}, quick)
 	})
 	e := serve(t, s, flow)
-	run, err := flow.Start(t.Context(), e, schema)
+	run, err := flow.Start(t.Context(), e, unique)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +440,7 @@ func TestTxStepEmitsNothing(t *testing.T) {
 	if items, err := said.Items(t.Context(), e, run.ID(), 0, 0); err != nil || len(items) != 0 {
 		t.Errorf("emitted are %+v: %v", items, err)
 	}
-	if n := rows(schema); n != 1 {
+	if n := rows(unique); n != 1 {
 		t.Errorf("%d rows are there", n)
 	}
 }

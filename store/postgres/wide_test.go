@@ -55,10 +55,9 @@ type wideHarness struct {
 
 func newWideHarness(t testing.TB, clock func() time.Time, n int, opts ...postgres.Option) *wideHarness {
 	t.Helper()
-	h := &wideHarness{opts: append(opts, postgres.Clock(clock), postgres.AllowLoss(), postgres.Conns(2),
-		postgres.Patient(), postgres.Slots(wideSlots))}
 	r := roomsOf(t, n)
-	h.schemas = r.schemas
+	h := &wideHarness{schemas: r.schemas, opts: append(opts, postgres.Clock(clock), postgres.AllowLoss(),
+		postgres.Conns(2), postgres.Patient(), postgres.Slots(wideSlots), r.kept.option())}
 	for _, schema := range r.schemas {
 		h.dsns = append(h.dsns, with(r.dsn, "stet_schema", schema))
 	}
@@ -185,10 +184,14 @@ func TestWideEngine(t *testing.T) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			enginetest.Run(t, func(t testing.TB) func() store.Store {
+			share, shares := 0, 1
+			if !soak.Usual(t) {
+				share, shares = soak.Part(t, 0, soak.Week), soak.Week
+			}
+			enginetest.RunShare(t, func(t testing.TB) func() store.Store {
 				h := newWideHarness(t, time.Now, n)
 				return func() store.Store { return h.open(t) }
-			})
+			}, share, shares)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 // their own time is.
 func TestADatabaseThatDoesNotAnswerIsAway(t *testing.T) {
 	t.Parallel()
-	one, two := servers.NewPostgres(t, servers.Fast...), servers.NewPostgres(t, servers.Fast...)
+	one, two := newDatabase(t), newDatabase(t)
 	proxy := servers.NewProxy(t, two.Addr())
 	dsns := []string{one.DSN(), two.TCP(proxy.Addr())}
 	first := openAll(t, dsns, postgres.AllowLoss(), postgres.Slots(4))

@@ -99,6 +99,15 @@ func (w *Wide) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]sto
 	return s.Inbox(ctx, run, ids...)
 }
 
+// Pending implements store.Store.
+func (w *Wide) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
+	s, err := w.home(ctx, q.Run)
+	if err != nil {
+		return store.Pending{}, err
+	}
+	return s.Pending(ctx, q)
+}
+
 // Stream implements store.Store.
 func (w *Wide) Stream(ctx context.Context, q store.StreamQuery) ([]store.StreamItem, error) {
 	s, err := w.home(ctx, q.Run)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -131,15 +132,25 @@ func homes(w *postgres.Wide, database, n int) (ids []string) {
 // Of two servers one dies, for longer than leases last. The runs on the other one start, receive
 // and end meanwhile; what they send to the first one waits. When it is back everything goes on, and
 // has happened once.
+func TestAServerThatIsAwayStopsItsRunsAlone(t *testing.T) {
+	soak.Faults(t)
+	t.Parallel()
+	awayAlone(t, servers.NewPostgres(t, servers.Fast...), servers.NewPostgres(t, servers.Fast...))
+}
+
 func TestADatabaseThatIsAwayStopsItsRunsAlone(t *testing.T) {
 	t.Parallel()
-	one, two := servers.NewPostgres(t, servers.Fast...), servers.NewPostgres(t, servers.Fast...)
+	awayAlone(t, newAway(t), newAway(t))
+}
+
+func awayAlone(t *testing.T, one, two stopped) {
+	t.Helper()
 	w := openAll(t, []string{one.DSN(), two.DSN()}, postgres.AllowLoss(), postgres.Slots(16))
 	const lease = 3 * time.Second
 	e := drive(t, w, lease)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	there := slices.IndexFunc(w.Databases(), func(name string) bool { return strings.Contains(name, socketOf(two)) })
+	there := slices.IndexFunc(w.Databases(), func(name string) bool { return strings.Contains(name, nameOf(t, two)) })
 	here := 1 - there
 	start := func(id string, n int) {
 		t.Helper()
@@ -203,7 +214,7 @@ func TestADatabaseThatIsAwayStopsItsRunsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.List(ctx, store.Filter{}); !errors.Is(err, store.ErrUnavailable) ||
-		!strings.Contains(err.Error(), socketOf(two)) {
+		!strings.Contains(err.Error(), strings.TrimSuffix(nameOf(t, two), " at ")) {
 		t.Errorf("a list without a database: %v", err)
 	}
 	if page, err := w.List(ctx, store.Filter{IDs: left}); err != nil || len(page.Runs) != len(left) {
@@ -234,28 +245,41 @@ func TestADatabaseThatIsAwayStopsItsRunsAlone(t *testing.T) {
 	}
 }
 
-// socketOf returns the folder by which a server is named in errors.
-func socketOf(p *servers.Postgres) string {
-	for _, field := range strings.Fields(p.DSN()) {
-		if host, ok := strings.CutPrefix(field, "host="); ok {
-			return host
-		}
+// nameOf returns how a server or a database is named in errors and lists.
+func nameOf(t testing.TB, d dsn) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(d.DSN())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return p.DSN()
+	if strings.HasPrefix(config.Host, "/") {
+		return config.Host
+	}
+	return config.Database + " at "
 }
 
 // A process begins while one of the databases is away: it works on the other, and takes the first
 // when that is back.
+func TestAStoreIsOpenedWithoutOneOfItsServers(t *testing.T) {
+	soak.Faults(t)
+	t.Parallel()
+	openedWithoutOne(t, servers.NewPostgres(t, servers.Fast...), servers.NewPostgres(t, servers.Fast...))
+}
+
 func TestAStoreIsOpenedWithoutOneOfItsDatabases(t *testing.T) {
 	t.Parallel()
-	one, two := servers.NewPostgres(t, servers.Fast...), servers.NewPostgres(t, servers.Fast...)
+	openedWithoutOne(t, newAway(t), newAway(t))
+}
+
+func openedWithoutOne(t *testing.T, one, two stopped) {
+	t.Helper()
 	dsns := []string{one.DSN(), two.DSN()}
 	if _, err := postgres.OpenAll(t.Context(), []string{one.DSN(), "host=/nowhere dbname=x"}, postgres.AllowLoss(),
 		postgres.Schema("early")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "all databases") {
 		t.Errorf("a store is made without one of its databases: %v", err)
 	}
 	made := openAll(t, dsns, postgres.AllowLoss())
-	there := slices.IndexFunc(made.Databases(), func(name string) bool { return strings.Contains(name, socketOf(two)) })
+	there := slices.IndexFunc(made.Databases(), func(name string) bool { return strings.Contains(name, nameOf(t, two)) })
 	ids := []string{made.NewID(1 - there), made.NewID(there)}
 	if err := two.Stop(); err != nil {
 		t.Fatal(err)
@@ -280,12 +304,22 @@ func TestAStoreIsOpenedWithoutOneOfItsDatabases(t *testing.T) {
 
 // A turn sends to a run by the name that it has since it was replaced. The name would be in the lane's own
 // database, the run is in the other one: it gets what was sent, also while that one is away.
+func TestALaneOfAServerFindsReplacedRuns(t *testing.T) {
+	soak.Faults(t)
+	t.Parallel()
+	replacedRuns(t, servers.NewPostgres(t), servers.NewPostgres(t)) // a killed one keeps what it has acknowledged
+}
+
 func TestALaneFindsReplacedRuns(t *testing.T) {
 	t.Parallel()
-	one, two := servers.NewPostgres(t), servers.NewPostgres(t) // a killed one keeps what it has acknowledged
-	w := openAll(t, []string{one.DSN(), two.DSN()}, postgres.Slots(8))
+	replacedRuns(t, newAway(t), newAway(t))
+}
+
+func replacedRuns(t *testing.T, one, two stopped) {
+	t.Helper()
+	w := openAll(t, []string{one.DSN(), two.DSN()}, postgres.Slots(8), postgres.AllowLoss())
 	away := one // has database 0
-	if strings.Contains(w.Databases()[0], socketOf(two)) {
+	if strings.Contains(w.Databases()[0], nameOf(t, two)) {
 		away = two
 	}
 	self := store.Node{ID: "n", Boot: "n-1", Workflows: []string{"w"}}

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-run/stet"
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store/postgres"
 )
 
@@ -34,18 +33,14 @@ func newDriver[Tx any](name string, begin []func(context.Context) (Tx, error), c
 // is done if the run is at home there, and otherwise refused with the names of both; the transaction goes on.
 func TestTransactionsOfBothDriversSayWhereARunIsAtHome(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t, servers.Fast...)
-	if _, err := application(t, server.DSN()).Exec(t.Context(), "CREATE DATABASE other"); err != nil {
-		t.Fatal(err)
-	}
-	other := strings.Replace(server.DSN(), "dbname=postgres", "dbname=other", 1)
-	w := openAll(t, []string{server.DSN(), other}, postgres.AllowLoss(), postgres.Slots(8))
+	one, other := newDatabase(t), newDatabase(t)
+	w := openAll(t, []string{one.DSN(), other.DSN()}, postgres.AllowLoss(), postgres.Slots(8))
 	var pools []func(context.Context) (pgx.Tx, error)
 	var handles []func(context.Context) (*sql.Tx, error)
 	for _, name := range w.Databases() {
-		dsn := server.DSN()
-		if strings.Contains(name, "other") {
-			dsn = other
+		dsn := one.DSN()
+		if strings.Contains(name, other.name+" at ") {
+			dsn = other.DSN()
 		}
 		pool, err := pgxpool.New(t.Context(), dsn)
 		if err != nil {

@@ -49,8 +49,14 @@ func (w witness) keep() {
 // live keeps the session until ctx ends.
 func (w witness) live(ctx context.Context, stirred <-chan struct{}) {
 	for ctx.Err() == nil {
-		noted, err := w.session(ctx, stirred)
+		w.s.scarce.over(ctx)
+		limited, cancel := w.s.scarce.unless(ctx)
+		noted, err := w.session(limited, stirred)
+		cancel()
 		w.s.witnesses.Blind()
+		if refused(err) {
+			w.s.scarce.begin()
+		}
 		if ctx.Err() != nil {
 			return
 		}

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
 // TestAMachineThatIsGone says nothing more, as a virtual machine that is paused: no packet of it comes. The server
 // notices by itself after some 10 s, as the process has told it to. What the machine writes when it is back is fenced.
 func TestAMachineThatIsGone(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("not in -short: it takes 10 s")

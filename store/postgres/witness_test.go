@@ -1,17 +1,20 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/postgres"
 )
@@ -19,8 +22,11 @@ import (
 // The leases of these tests are for an hour: who takes one sooner knows by the witness that its
 // holder has died.
 
+// dsn is a server or a database.
+type dsn interface{ DSN() string }
+
 // witnessOf waits until a node has a witness, and returns the number of its session.
-func witnessOf(t *testing.T, server *servers.Postgres, node string) (pid int) {
+func witnessOf(t *testing.T, server dsn, node string) (pid int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server.DSN())
 	if err != nil {
@@ -82,7 +88,7 @@ func (n *node) tries(t *testing.T) bool {
 // claimed is ready, and suspect.
 func TestADeadProcessHasNoWitness(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	a, b := open(t, server.DSN()), open(t, server.DSN())
 	first := takeAll(t, a, "a")
 	run := first.started(t, "r")
@@ -123,7 +129,7 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 // that it has died.
 func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	a, b := open(t, server.DSN()), open(t, server.DSN())
 	postgres.RestAlone(a, time.Hour)
 	listen(t, a) // as an engine does
@@ -155,7 +161,7 @@ func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
 // A witness that is cut comes back, and nobody takes the shards of its node meanwhile.
 func TestAWitnessThatIsCutComesBack(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	a, b := open(t, server.DSN()), open(t, server.DSN())
 	first, second := takeAll(t, a, "a"), heir(t, b, "b")
 	conn, err := pgx.Connect(t.Context(), server.DSN())
@@ -181,7 +187,7 @@ func TestAWitnessThatIsCutComesBack(t *testing.T) {
 // A node that is cut off from the server is as one that has died. What it then writes is fenced.
 func TestANodeThatIsCutOffIsFenced(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	proxy := servers.NewProxy(t, server.Addr())
 	a, b := open(t, server.TCP(proxy.Addr())), open(t, server.DSN())
 	first, second := takeAll(t, a, "a"), heir(t, b, "b")
@@ -209,6 +215,7 @@ func TestANodeThatIsCutOffIsFenced(t *testing.T) {
 // A server that has begun since knows nothing of its former sessions: leases count, until the
 // nodes have witnesses again.
 func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	a, b := open(t, server.DSN()), open(t, server.DSN())
@@ -229,6 +236,7 @@ func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
 
 // A server that is promoted has no session of the former one's processes, dead or alive: leases count there.
 func TestAPromotedServerKnowsNoWitness(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	former := servers.NewPostgres(t, "synchronous_standby_names=*")
 	standby := former.NewStandby(t, former.Addr())
@@ -253,23 +261,44 @@ func TestAPromotedServerKnowsNoWitness(t *testing.T) {
 	}
 }
 
+// The start of the server is another one since: what was noted of a witness before tells nothing.
+func TestAWitnessOfAFormerStartTellsNothing(t *testing.T) {
+	t.Parallel()
+	server := newFeigned(t)
+	a, b := open(t, server.DSN()), open(t, server.DSN())
+	takeAll(t, a, "a")
+	second := heir(t, b, "b")
+	witnessOf(t, server, "a")
+	server.feign(t, "start", "2001-01-01 00:00:00+00")
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second.looksInVain(t, server)
+}
+
 // A server that ends idle sessions does not end a witness, which is idle between two looks.
 func TestAWitnessMayBeIdle(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	conn := application(t, server.DSN())
-	if _, err := conn.Exec(t.Context(), "CREATE ROLE app LOGIN SUPERUSER"); err != nil {
+	role := server.name // no other test knows it
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN SUPERUSER"); err != nil {
 		t.Fatal(err)
 	}
-	dsn := strings.Replace(server.DSN(), "user=stet", "user=app", 1)
-	a, b := open(t, dsn), open(t, dsn)
+	t.Cleanup(func() {
+		if _, err := conn.Exec(context.Background(), "DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	of := with(server.DSN(), "user", role)
+	a, b := open(t, of), open(t, of)
 	takeAll(t, a, "a")
 	second := heir(t, b, "b")
 	var former [2]int
 	for i, node := range []string{"a", "b"} {
 		former[i] = witnessOf(t, server, node)
 	}
-	if _, err := conn.Exec(t.Context(), "ALTER ROLE app SET idle_session_timeout='100ms'"); err != nil {
+	if _, err := conn.Exec(t.Context(), "ALTER ROLE "+role+" SET idle_session_timeout='100ms'"); err != nil {
 		t.Fatal(err) // it is for new sessions
 	}
 	if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid",
@@ -288,7 +317,7 @@ func TestAWitnessMayBeIdle(t *testing.T) {
 }
 
 // looksInVain: the node looks three times more, and does not get the shard.
-func (n *node) looksInVain(t *testing.T, server *servers.Postgres) {
+func (n *node) looksInVain(t *testing.T, server dsn) {
 	t.Helper()
 	n.looks(t, server, 3, func() {
 		if n.tries(t) {
@@ -298,7 +327,7 @@ func (n *node) looksInVain(t *testing.T, server *servers.Postgres) {
 }
 
 // looks calls check until the node's witness has looked so many times more.
-func (n *node) looks(t *testing.T, server *servers.Postgres, times int, check func()) {
+func (n *node) looks(t *testing.T, server dsn, times int, check func()) {
 	t.Helper()
 	pid := witnessOf(t, server, n.node.ID) // it has looked since
 	conn, err := pgx.Connect(t.Context(), server.DSN())
@@ -323,10 +352,22 @@ func (n *node) looks(t *testing.T, server *servers.Postgres, times int, check fu
 }
 
 // Behind a pooler no session belongs to a process: there are no witnesses, and leases count.
-func TestNoWitnessBehindAPooler(t *testing.T) {
+func TestNoWitnessBehindAPgBouncer(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
-	a, b := open(t, servers.NewPgBouncer(t, server)), open(t, server.DSN())
+	noWitness(t, server, open(t, servers.NewPgBouncer(t, server)))
+}
+
+func TestNoWitnessBehindAPooler(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	noWitness(t, server, open(t, server.DSN(), postgres.Pooler()))
+}
+
+func noWitness(t *testing.T, server dsn, a *postgres.Store) {
+	t.Helper()
+	b := open(t, server.DSN())
 	takeAll(t, a, "a")
 	second := heir(t, b, "b")
 	witnessOf(t, server, "b")
@@ -351,7 +392,7 @@ func TestNoWitnessBehindAPooler(t *testing.T) {
 // A node that stops in an orderly way takes its witness along.
 func TestAStoppedNodeHasNoWitness(t *testing.T) {
 	t.Parallel()
-	server := servers.NewPostgres(t)
+	server := newDatabase(t)
 	a := open(t, server.DSN())
 	n := heir(t, a, "a")
 	pid := witnessOf(t, server, "a")
@@ -372,4 +413,79 @@ func TestAStoppedNodeHasNoWitness(t *testing.T) {
 		}
 		return !there
 	})
+}
+
+// A pooler in session mode leaves each client its session, and so has a process its witness. One that is cut comes
+// back.
+func TestAWitnessBehindASessionPooler(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	pooler := server.TCP(sessionPooler.between(t, server.Addr()))
+	a, b := open(t, pooler), open(t, pooler)
+	first, second := takeAll(t, a, "a"), heir(t, b, "b")
+	witnessOf(t, server, "b")
+	conn := application(t, server.DSN())
+	for i := range 3 {
+		pid := witnessOf(t, server, "a")
+		if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "another witness", func() bool {
+			if second.tries(t) {
+				t.Fatalf("cut %d: the shard of a living node was taken", i)
+			}
+			return witnessOf(t, server, "a") != pid
+		})
+	}
+	first.started(t, "r")
+	heard := listen(t, b)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	soon(t, "the shard", func() bool { return second.tries(t) })
+}
+
+// A process that does nothing is alive as long as its session is there, which it does not read. The lease counts.
+func TestAProcessThatDoesNotReadIsAlive(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	proxy := servers.NewProxy(t, server.Addr())
+	a, b := open(t, server.TCP(proxy.Addr())), open(t, server.DSN())
+	takeAll(t, a, "a")
+	witnessOf(t, server, "a")
+	second := heir(t, b, "b")
+	hold := proxy.Hold(0) // of the only one that still asks: the witness
+	again := sync.OnceFunc(hold.Go)
+	t.Cleanup(again)
+	<-hold.Held
+	second.looksInVain(t, server)
+	again()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the shard", func() bool { return second.tries(t) })
+}
+
+// The server is told to end the session of a machine that says nothing more, after some 10 s.
+func TestAWitnessTellsTheServerWhenItIsGone(t *testing.T) {
+	t.Parallel()
+	server := newDatabase(t)
+	var told sync.Map
+	listens := relay{asks: func(_ byte, body []byte) []byte {
+		for _, setting := range []string{"'tcp_keepalives_idle', '4'", "'tcp_keepalives_interval', '2'",
+			"'tcp_keepalives_count', '3'", "'tcp_user_timeout', '10000'"} {
+			if bytes.Contains(body, []byte(setting)) {
+				told.Store(setting, true)
+			}
+		}
+		return nil
+	}}
+	takeAll(t, open(t, server.TCP(listens.between(t, server.Addr()))), "a")
+	witnessOf(t, server, "a")
+	count := 0
+	told.Range(func(_, _ any) bool { count++; return true })
+	if count != 4 {
+		t.Errorf("the server was told %d of 4 settings", count)
+	}
 }

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
 // TestAProcessThatStandsStillIsAlive: the system answers for it. The lease counts.
 func TestAProcessThatStandsStillIsAlive(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	holder := servers.NewHolder(t, server.DSN(), nil)
@@ -27,6 +29,7 @@ func TestAProcessThatStandsStillIsAlive(t *testing.T) {
 // A pooler in session mode leaves each client its session, and so has a process its witness. One that is cut comes
 // back; that of a process that was killed is gone when the pooler has seen it.
 func TestAWitnessBehindAPoolerInSessionMode(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	bouncer := servers.NewPgBouncer(t, server, "pool_mode = session", "default_pool_size = 100")

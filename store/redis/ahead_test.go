@@ -15,7 +15,7 @@ import (
 func TestLeaseFromATimeAhead(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.SharedRedis(t)
-	const length = store.Delay(time.Second / time.Microsecond)
+	const length = store.Delay(3 * time.Second / time.Microsecond)
 	type member struct {
 		s    *redis.Store
 		node store.Node
@@ -47,7 +47,9 @@ func TestLeaseFromATimeAhead(t *testing.T) {
 	a := join("a", time.Hour) // its time goes on when the server's clock is set back
 	lease := take(a).Lease
 	b := join("b", 0)
-	for begun := time.Now(); time.Since(begun) < 2*time.Duration(length)*time.Microsecond; {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for begun := time.Now(); time.Since(begun) < 2*time.Duration(length)*time.Microsecond; <-again.C {
 		renewed, _, err := a.s.Renew(t.Context(), []store.Lease{lease}, length)
 		if err != nil || !renewed[0].Held {
 			t.Fatalf("renewed: %+v, %v", renewed, err)
@@ -70,5 +72,50 @@ func TestLeaseFromATimeAhead(t *testing.T) {
 	t.Logf("taken after %s", time.Since(begun))
 	if r, _, err := a.s.Renew(t.Context(), []store.Lease{lease}, length); err != nil || r[0].Held {
 		t.Errorf("the former holder still has it: %+v, %v", r, err)
+	}
+}
+
+// TestTimeGoesOn: a process that has read a time from the server whose clock is then set back by an hour finds a run
+// due after its delay, however often it asks.
+func TestTimeGoesOn(t *testing.T) {
+	t.Parallel()
+	url, prefix := servers.SharedRedis(t)
+	s := openAt(t, url, redis.Prefix(prefix))
+	node := store.Node{ID: "a", Boot: "a-1", Workflows: []string{"w"}}
+	before, err := s.Register(t.Context(), node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis.ReadTime(s, before.Add(time.Hour))
+	shard := store.Shard{Group: store.DefaultGroup}
+	const hour = store.Delay(time.Hour / time.Microsecond)
+	held, _, err := s.Acquire(t.Context(), node, []store.Shard{shard}, hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const delay = 300 * time.Millisecond
+	start := &store.Start{ID: "r", Shard: shard, Workflow: "w", After: store.Delay(delay / time.Microsecond)}
+	_, began, err := s.Apply(t.Context(), []store.Command{{Start: start}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if began < before.Add(time.Hour) {
+		t.Errorf("the store's time went back by %v", before.Add(time.Hour).Sub(began))
+	}
+	read := time.Now()
+	for found := false; !found; {
+		sent := time.Since(read)
+		claims, err := s.Claim(t.Context(), store.ClaimRequest{Node: node.ID, Boot: node.Boot,
+			Leases: []store.Lease{held[0].Lease}, Workflows: node.Workflows, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claims.Runs) > 0 && claims.Now.Sub(began) < delay {
+			t.Errorf("the run was due after %v, expected %v", claims.Now.Sub(began), delay)
+		}
+		found = len(claims.Runs) > 0
+		if passed := claims.Now.Sub(began); passed < sent-sent/100 {
+			t.Fatalf("%v after an answer %v have passed in the store", sent, passed)
+		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 // calls returns how often scripts have called each command since it was asked last.
 func calls(t *testing.T, server *servers.Redis) map[string]int {
 	t.Helper()
-	text, err := server.Command("info", "commandstats")
+	text, err := ask(t, server.Addr(), "info", "commandstats")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Command("config", "resetstat"); err != nil {
+	if _, err := ask(t, server.Addr(), "config", "resetstat"); err != nil {
 		t.Fatal(err)
 	}
 	list := map[string]int{}

@@ -89,6 +89,7 @@ func (s *Store) listen(ctx context.Context) error {
 		defer end()
 		<-s.hints.stop
 	})
+	s.hints.done.Go(func() { s.watchPromises(life) })
 	s.hints.done.Go(func() {
 		for life.Err() == nil {
 			try, giveUp := context.WithCancel(life)
@@ -103,11 +104,16 @@ func (s *Store) listen(ctx context.Context) error {
 				hint(subscribed)
 				s.heard(store.Anything()) // hints may have been missed
 			})
-			err := s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
+			// A connection of its own: servers bound what waits for a subscriber, and close its connection. On the
+			// shared one a large answer would count.
+			c, release := s.client.Dedicate()
+			err := c.Receive(hooked, c.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
 				if !strings.HasPrefix(m.Message, s.hints.own) {
 					s.heard(storekit.DecodeChange(m.Message[min(len(s.hints.own), len(m.Message)):]))
 				}
 			})
+			c.Close()
+			release()
 			giveUp()
 			if life.Err() == nil {
 				s.cfg.log.Warn("hints from other processes are lost until the server can be reached again; polling goes on",

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // claimChunk bounds the runs that one claim takes at a time, so that a script keeps the
@@ -72,9 +73,10 @@ type claimQuery struct {
 }
 
 type candidate struct {
-	class int64
-	order int64
-	no    store.RunNo
+	class    int64
+	order    int64
+	no       store.RunNo
+	workflow string // of its line; "": all of the class are one line
 }
 
 // run executes claim.lua on parts, for one of the purposes that it lists.
@@ -142,8 +144,8 @@ func (q *claimQuery) read(r *reader, part int, purpose string, f []reply) {
 		}
 	}
 	for _, c := range r.list(f[2]) {
-		f := r.tuple(c, 3)
-		q.candidates = append(q.candidates, candidate{r.int(f[0]), r.int(f[1]), store.RunNo(r.int(f[2]))})
+		f := r.tuple(c, 4)
+		q.candidates = append(q.candidates, candidate{r.int(f[0]), r.int(f[1]), store.RunNo(r.int(f[2])), r.text(f[3])})
 	}
 	for _, row := range r.list(f[3]) {
 		q.claims.Runs = append(q.claims.Runs, store.Claimed{New: true, Run: r.run(row, q.s.slots)})
@@ -172,6 +174,11 @@ func (q *claimQuery) choose(ctx context.Context) error {
 	slices.SortFunc(q.candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.order, b.order), cmp.Compare(a.no, b.no))
 	})
+	type line struct {
+		class    int64
+		workflow string
+	}
+	storekit.ByTurns(q.candidates, func(c candidate) line { return line{c.class, c.workflow} })
 	first := q.candidates[:min(len(q.candidates), q.limit)]
 	q.claims.More = q.claims.More || len(q.candidates) > len(first)
 	if len(first) == 0 {

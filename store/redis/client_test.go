@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"log/slog"
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/clienttest"
@@ -14,7 +13,7 @@ import (
 func TestClient(t *testing.T) {
 	open := func(t testing.TB) func() store.Store {
 		url, prefix := servers.SharedRedis(t)
-		h := &harness{url: url, options: []redis.Option{redis.Prefix(prefix), redis.Logger(slog.New(slog.DiscardHandler))}}
+		h := &harness{url: url, options: []redis.Option{redis.Prefix(prefix)}}
 		return func() store.Store { return h.open(t) }
 	}
 	t.Run("mounted", func(t *testing.T) { clienttest.Run(t, open) })

@@ -257,12 +257,15 @@ func (c *committing) commitOn(ctx context.Context, calls []call) ([]reply, error
 	const what = "commit a batch"
 	if c.parts == 1 && len(calls) == 1 && c.b.No > 0 && c.client.Mode() == rueidis.ClientModeStandalone &&
 		!c.closed.Load() && ctx.Err() == nil {
+		if err := c.promised(ctx, what); err != nil {
+			return nil, err
+		}
 		m, ok, err := c.commitConn.commit(ctx, c.Store, commitScript, calls[0])
 		switch {
 		case err != nil:
 			return nil, classify(what, err, false)
 		case ok:
-			return []reply{m}, nil
+			return []reply{m}, c.kept(ctx, what)
 		}
 	}
 	return c.run(ctx, commitScript, what, calls...)

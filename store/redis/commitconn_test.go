@@ -14,20 +14,25 @@ import (
 )
 
 // commitConnOf returns the server's number of the connection on which a store commits: it has
-// no subscription, unlike the shared one.
+// no subscription, and the shared one is older.
 func commitConnOf(t *testing.T, server *servers.Redis) (id, last string) {
 	t.Helper()
-	list, err := server.Command("client", "list")
+	list, err := ask(t, server.Addr(), "client", "list")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(list) {
+	shared := ""
+	for line := range strings.Lines(list) { // in the order in which they were made
 		client := map[string]string{}
 		for _, field := range strings.Fields(line) {
 			key, value, _ := strings.Cut(field, "=")
 			client[key] = value
 		}
-		if client["sub"] == "0" && client["cmd"] != "client|list" {
+		switch {
+		case client["sub"] != "0" || client["cmd"] == "client|list":
+		case shared == "":
+			shared = client["id"]
+		default:
 			id, last = client["id"], client["cmd"]
 		}
 	}
@@ -76,7 +81,7 @@ func TestCommitConn(t *testing.T) {
 	}
 	for range 3 {
 		id := ready()
-		if got, err := server.Command("client", "kill", "id", id); err != nil || got != "1" {
+		if got, err := ask(t, server.Addr(), "client", "kill", "id", id); err != nil || got != "1" {
 			t.Fatalf("killing connection %s: %q, %v", id, got, err)
 		}
 		if err := commit(t.Context()); err != nil {
@@ -99,7 +104,7 @@ func TestCommitConn(t *testing.T) {
 		t.Errorf("expected %d entries, found %d: %v", b.No-1, len(entries), err)
 	}
 	ready()
-	if _, err := server.Command("client", "pause", "30000", "all"); err != nil {
+	if _, err := ask(t, server.Addr(), "client", "pause", "600000", "all"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,7 +113,7 @@ func TestCommitConn(t *testing.T) {
 	if err := commit(ctx); !errors.Is(err, store.ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("a commit that is cancelled: %v", err)
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("a commit that is cancelled takes %s", took)
 	}
 }

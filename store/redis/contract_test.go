@@ -2,14 +2,12 @@ package redis_test
 
 import (
 	"context"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
+	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 	"github.com/stet-run/stet/store/storetest"
@@ -27,15 +25,15 @@ type harness struct {
 func openWith(options ...redis.Option) storetest.Open {
 	return func(t *testing.T, clock func() time.Time) storetest.Harness {
 		url, prefix := servers.SharedRedis(t)
-		h := &harness{url: url, prefix: prefix, options: append([]redis.Option{redis.Prefix(prefix), redis.Clock(clock),
-			redis.Logger(slog.New(slog.DiscardHandler))}, options...)}
+		h := &harness{url: url, prefix: prefix, options: append([]redis.Option{redis.Prefix(prefix), redis.Clock(clock)},
+			options...)}
 		h.first = h.open(t)
 		return h
 	}
 }
 
 func (h *harness) open(t testing.TB) *redis.Store {
-	s, err := redis.Open(context.Background(), h.url, h.options...)
+	s, err := redis.Open(context.Background(), h.url, append([]redis.Option{quiet, small}, h.options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,39 +55,37 @@ func (h *harness) Save(t testing.TB) (restore func() store.Store) {
 	if h.prefix == "" {
 		t.Skip("other stores are on the server")
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{strings.TrimPrefix(h.url, "redis://")},
-		DisableCache: true})
+	ctx := context.Background()
+	client, pattern := clientOf(t, address(h.url)), "{"+h.prefix+":*"
+	kept, err := client.Do(ctx, client.B().Eval().Script(saveKeys).Numkeys(0).Arg(pattern).Build()).AsStrSlice()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.Close)
-	ctx := context.Background()
-	keys := func() []string {
-		list, err := client.Do(ctx, client.B().Keys().Pattern("{"+h.prefix+":*").Build()).AsStrSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
-	}
-	kept := map[string]string{}
-	for _, key := range keys() {
-		if kept[key], err = client.Do(ctx, client.B().Dump().Key(key).Build()).ToString(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return func() store.Store {
-		commands := rueidis.Commands{client.B().Del().Key(keys()...).Build()}
-		for key, value := range kept {
-			commands = append(commands, client.B().Restore().Key(key).Ttl(0).SerializedValue(value).Build())
-		}
-		for _, r := range client.DoMulti(ctx, commands...) {
-			if err := r.Error(); err != nil {
-				t.Fatal(err)
-			}
+		restore := client.B().Eval().Script(restoreKeys).Numkeys(0).Arg(pattern).Arg(kept...).Build()
+		if err := client.Do(ctx, restore).Error(); err != nil {
+			t.Fatal(err)
 		}
 		return h.first
 	}
 }
+
+// saveKeys and restoreKeys are scripts, so that a store that is in use is copied as it is at one moment.
+const (
+	saveKeys = `local kept = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+	kept[#kept + 1] = key
+	kept[#kept + 1] = redis.call('DUMP', key)
+end
+return kept`
+	restoreKeys = `for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+	redis.call('DEL', key)
+end
+for i = 2, #ARGV, 2 do
+	redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1])
+end
+return redis.status_reply('OK')`
+)
 
 // Kill closes the handle: its leases stay until they end, because no other process
 // knows that this one is dead.
@@ -100,22 +96,41 @@ func (h *harness) Kill(t testing.TB, s store.Store) bool {
 	return false
 }
 
-// TestContract checks the store against the contract and against store/memory: with
-// one slot, with all slots in one part, and with parts. Each waits for the server most
-// of the time, so they go on beside each other.
+// TestContract checks the store with one slot against the contract and against store/memory.
 func TestContract(t *testing.T) {
-	for name, check := range map[string]func(*testing.T){
-		"OneSlot": func(t *testing.T) { storetest.RunPart(t, openWith(redis.Slots(1)), 0, 2) },
-		"Slots":   func(t *testing.T) { storetest.RunCases(t, storetest.Spread(openWith(), 256)) },
-		"Parts": func(t *testing.T) {
-			storetest.RunPart(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
-				return storetest.Spread(openWith(redis.Slots(7), redis.Spread(), redis.SameNumbers()), 7)(t, clock)
-			}, 1, 2)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			check(t)
-		})
+	t.Parallel()
+	storetest.RunPart(t, openWith(redis.Slots(1)), 0, 2)
+}
+
+// TestContractWithSlots checks all slots in one part.
+func TestContractWithSlots(t *testing.T) {
+	t.Parallel()
+	share(t, storetest.Spread(openWith(), 256))
+}
+
+// TestContractWithParts checks slots that have a part each.
+func TestContractWithParts(t *testing.T) {
+	t.Parallel()
+	share(t, func(t *testing.T, clock func() time.Time) storetest.Harness {
+		return storetest.Spread(openWith(redis.Slots(7), redis.Spread(), redis.SameNumbers()), 7)(t, clock)
+	})
+}
+
+// share checks a further setting of the store: all of the contract, or a seventh of it each day in a quick run.
+func share(t *testing.T, open storetest.Open) {
+	if soak.Usual(t) {
+		storetest.Run(t, open)
+		return
 	}
+	storetest.RunShare(t, open, soak.Part(t, 0, soak.Week), soak.Week)
+}
+
+// TestStoreWentBack copies the store's keys, and puts the copy in their place while an engine works on them.
+func TestStoreWentBack(t *testing.T) {
+	t.Parallel()
+	h := openWith(redis.Slots(7))(t, nil).(*harness)
+	enginetest.WentBack(t, h.first, func() (func() error, error) {
+		restore := h.Save(t)
+		return func() error { restore(); return nil }, nil
+	})
 }

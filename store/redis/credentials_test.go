@@ -17,13 +17,14 @@ import (
 // TestCredentials: each connection asks for its credentials, so a password that was replaced is
 // known to those that are made later, of commits and of hints too.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)
 	set := func(password string) {
 		t.Helper()
 		for _, command := range [][]string{
 			{"ACL", "SETUSER", "app", "reset", "on", ">" + password, "~*", "&*", "+@all"}, {"CLIENT", "KILL", "USER", "app"},
 		} {
-			if _, err := server.Command(command...); err != nil {
+			if _, err := ask(t, server.Addr(), command...); err != nil {
 				t.Fatal(err)
 			}
 		}

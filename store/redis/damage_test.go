@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stet-run/stet/internal/testing/servers"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 )
@@ -13,8 +12,7 @@ import (
 // takeovers of the others go on; a run whose row says nothing any more is left alone.
 func TestDamagedRows(t *testing.T) {
 	t.Parallel()
-	server := servers.NewRedis(t, servers.Durable...)
-	for i, c := range []struct {
+	for _, c := range []struct {
 		field, text string
 		gone        bool // no claim has the run
 	}{
@@ -22,8 +20,8 @@ func TestDamagedRows(t *testing.T) {
 		{"m", "nonsense", true}, {"m", "2;1;", true},
 	} {
 		t.Run(c.field+" "+c.text, func(t *testing.T) {
-			prefix := fmt.Sprint("p", i)
-			s := openAt(t, server.URL(), redis.Prefix(prefix), redis.Slots(1))
+			url, prefix := shared(t)
+			s := openAt(t, url, redis.Slots(1))
 			leases := acquire(t, s, shard)
 			b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: leases}
 			for _, id := range []string{"damaged", "whole"} {
@@ -37,7 +35,7 @@ func TestDamagedRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			damaged := result.Commands[0].Run.No
-			if _, err := server.Command("hset", fmt.Sprintf("{%s:0}r:%d", prefix, damaged), c.field, c.text); err != nil {
+			if _, err := ask(t, address(url), "hset", fmt.Sprintf("{%s:0}r:%d", prefix, damaged), c.field, c.text); err != nil {
 				t.Fatal(err)
 			}
 			check := func(what string, damage map[string]string) {

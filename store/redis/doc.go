@@ -22,10 +22,16 @@
 // An act on a server that cannot be reached fails at once with store.ErrUnavailable, and
 // the same Store goes on when it is back. An act on a server that stands still, and does
 // not even close the connection, fails after 12 seconds, or when the context ends: its
-// outcome is then unknown.
+// outcome is then unknown. Where leases are held it fails after a third of their length, a
+// second at least, so that they are renewed over another connection in time.
 //
-// A single server sees two connections of a process: a shared one, and one on which it
-// commits, see commitconn.go.
+// After each new connection, and once a minute, the settings of the servers are read again. If
+// they are such that Open would refuse them, nothing is acknowledged until they are right: acts
+// fail with store.ErrUnavailable and name the setting.
+//
+// A single server sees three connections of a process: a shared one, one on which it commits,
+// see commitconn.go, and one that receives hints. So an answer to a read does not count against
+// the limit that servers have for what waits for a subscriber.
 //
 // # Parts
 //

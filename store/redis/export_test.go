@@ -1,6 +1,12 @@
 package redis
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stet-run/stet/store"
+)
 
 // SameNumbers makes handles know the numbers that each other has seen, as if all that
 // they do came from one process: the numbers are then in the order of the acts.
@@ -11,6 +17,27 @@ func SameNumbers() Option {
 
 // Lanes makes so many lanes of a new store, on a single server too.
 func Lanes(n int) Option { return func(c *config) { c.lanes = n } }
+
+// Client changes how the store's client connects.
+func Client(change func(*rueidis.ClientOption)) Option {
+	return func(c *config) {
+		former := c.client
+		c.client = func(o *rueidis.ClientOption) {
+			if former != nil {
+				former(o)
+			}
+			change(o)
+		}
+	}
+}
+
+// Masters returns the address of each lane's master, as it was when the store was opened.
+func Masters(s *Store) (addresses []string) {
+	for _, l := range s.lanes {
+		addresses = append(addresses, l.at)
+	}
+	return addresses
+}
 
 // Homes returns the key tag of each lane's home.
 func Homes(s *Store) (tags []string) {
@@ -51,3 +78,6 @@ func RestAlone(s *Store, d time.Duration) {
 		l.witnesses.Alone = d
 	}
 }
+
+// ReadTime makes a store believe that it has just read a time from the server.
+func ReadTime(s *Store, now store.Time) { s.observe(now) }

@@ -16,7 +16,7 @@ import (
 // statistic returns a number of INFO.
 func statistic(t *testing.T, server *servers.Redis, section, name string) int {
 	t.Helper()
-	text, err := server.Command("info", section)
+	text, err := ask(t, server.Addr(), "info", section)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func statistic(t *testing.T, server *servers.Redis, section, name string) int {
 
 func configSet(t *testing.T, server *servers.Redis, name, value string) {
 	t.Helper()
-	if out, err := server.Command("config", "set", name, value); err != nil || out != "OK" {
+	if out, err := ask(t, server.Addr(), "config", "set", name, value); err != nil || out != "OK" {
 		t.Fatalf("config set %s %s: %s, %v", name, value, out, err)
 	}
 }
@@ -64,6 +64,7 @@ func endedRuns(t *testing.T, s *redis.Store, leases []store.Lease, n int) (batch
 // A full server keeps its leases, and what has outlived its retention is deleted: then
 // there is room again.
 func TestFullServerIsSwept(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]redis.Option{"one part": nil, "spread": {redis.Spread()}} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.NewRedis(t, servers.Durable...)
@@ -109,6 +110,7 @@ func TestFullServerIsSwept(t *testing.T) {
 
 // Starts are refused before the server is full, so that the runs that are there can end.
 func TestStartsAreRefusedBeforeTheServerIsFull(t *testing.T) {
+	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
 	leases := acquire(t, s, shard)
@@ -142,6 +144,7 @@ func TestStartsAreRefusedBeforeTheServerIsFull(t *testing.T) {
 
 // A claim of many runs is several scripts, none of which keeps the server busy for long.
 func TestClaimOfManyRunsIsCutIntoScripts(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]redis.Option{"one part": nil, "spread": {redis.Spread()}} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.NewRedis(t, servers.Forgetful...)

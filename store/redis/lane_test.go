@@ -5,26 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/stettest/enginetest"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 )
 
-// TestClusterEngine puts the engine on a cluster of three masters through what users rely on.
+// TestClusterEngine puts the engine on a cluster of three masters through what users rely on. A quick run takes another
+// part of the suite each day.
 func TestClusterEngine(t *testing.T) {
 	t.Parallel()
-	cluster := servers.NewRedisMasters(t, servers.Forgetful...)
-	var stores atomic.Int64
-	enginetest.Run(t, func(t testing.TB) func() store.Store {
-		h := &harness{url: cluster.URL(), options: []redis.Option{redis.Prefix(fmt.Sprint("engine", stores.Add(1))),
-			redis.Slots(7), redis.Logger(slog.New(slog.DiscardHandler))}}
+	today, parts := 0, 1
+	if !soak.Usual(t) {
+		today, parts = soak.Part(t, 1, soak.Week), soak.Week
+	}
+	enginetest.RunShare(t, func(t testing.TB) func() store.Store {
+		url, prefix := servers.SharedRedisCluster(t)
+		h := &harness{url: url, options: []redis.Option{redis.Prefix(prefix), redis.Slots(7)}}
 		return func() store.Store {
 			s := h.open(t)
 			if n := len(s.Lanes()); n != 3 {
@@ -32,7 +36,7 @@ func TestClusterEngine(t *testing.T) {
 			}
 			return s
 		}
-	})
+	}, today, parts)
 }
 
 var number = stet.Message[int]("number")
@@ -152,129 +156,131 @@ func (c *crew) familyEnds(id string) {
 // the others start, receive and end meanwhile; what they send to the first one waits. When it is back
 // everything goes on, and has happened once.
 func TestAMasterThatIsAwayStopsItsRunsAlone(t *testing.T) {
-	for name, takeAway := range map[string]func(*testing.T, *servers.Redis) (comeBack func()){
-		"Dead": func(t *testing.T, r *servers.Redis) func() {
-			if err := r.Stop(); err != nil {
-				t.Fatal(err)
-			}
-			return func() {
-				if err := r.Start(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		},
-		"Still": func(t *testing.T, r *servers.Redis) func() { return r.Pause(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cluster := servers.NewRedisMasters(t, servers.Durable...)
-			s := openAt(t, cluster.URL())
-			if n := len(s.Lanes()); n != 3 {
-				t.Fatalf("the store has %d lanes; want 3", n)
-			}
-			const lease = 3 * time.Second
-			c := newCrew(t, s, lease)
-			gone := cluster.Owner(t, cluster.SlotOf(t, redis.Homes(s)[0])) // that of part 0
-			ids := make([][]string, 3)
-			for lane := range ids {
-				for range 4 {
-					ids[lane] = append(ids[lane], c.id(lane))
-				}
-			}
-			var families []string
-			for lane := range ids {
-				for _, id := range ids[lane] {
-					c.start(id, 2)
-					c.say(id, 1)
-				}
-				families = append(families, c.id(lane))
-				c.family(families[lane])
-			}
-			for _, id := range families {
-				c.familyEnds(id)
-			}
-			comeBack := takeAway(t, gone)
-			began := time.Now()
-			var slowest time.Duration
-			for i := 0; i < 8 || time.Since(began) < 2*lease; i++ {
-				begun := time.Now()
-				lane := 1 + i%2
-				id := c.id(lane)
-				if i < 8 {
-					id = ids[lane][i/2]
-				} else {
-					c.start(id, 2)
-					c.say(id, 1)
-				}
-				c.say(id, 2)
-				c.ends(id, 3)
-				slowest = max(slowest, time.Since(begun))
-			}
-			if slowest > lease {
-				t.Errorf("a run of a master that is there took %s", slowest)
-			}
-			t.Logf("the slowest run beside a master that is away took %s", slowest)
-			stuck := c.id(1)
-			c.family(stuck)
-			for _, all := range []func(context.Context) error{
-				func(ctx context.Context) error { _, err := s.List(ctx, store.Filter{}); return err },
-				func(ctx context.Context) error { _, err := s.Count(ctx, store.Filter{}); return err },
-			} {
-				limited, cancel := context.WithTimeout(c.ctx, time.Second)
-				err := all(limited)
-				cancel()
-				if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) ||
-					!strings.Contains(fmt.Sprint(err), gone.Addr()) {
-					t.Errorf("a list without a master: %v; want %s in it", err, gone.Addr())
-				}
-			}
-			if page, err := s.List(c.ctx, store.Filter{IDs: ids[1]}); err != nil || len(page.Runs) != len(ids[1]) {
-				t.Errorf("of runs of another one %d are listed, %v", len(page.Runs), err)
-			}
-			begun := time.Now()
-			if d, err := s.Describe(c.ctx); err != nil || d.Lanes != 3 || len(d.Nodes) != 1 {
-				t.Errorf("described without a master: %d lanes, %d nodes, %v", d.Lanes, len(d.Nodes), err)
-			}
-			if took := time.Since(begun); took > 8*time.Second {
-				t.Errorf("describing without a master took %s", took)
-			}
-			comeBack()
-			for _, id := range ids[0] {
-				patiently(t, func() error { return number.Send(c.ctx, c.Engine, id, 2, stet.SendKey("second")) })
-				c.ends(id, 3)
-			}
-			c.familyEnds(stuck)
-			var page store.Page
-			patiently(t, func() (err error) {
-				page, err = s.List(c.ctx, store.Filter{Workflows: []string{"leaf"}, Limit: 1000})
-				return err
-			})
-			if len(page.Runs) != 80 {
-				t.Errorf("%d children; want 80", len(page.Runs))
-			}
-			healthy(t, s)
-		})
+	soak.Faults(t)
+	t.Run("Dead", func(t *testing.T) { t.Parallel(); withoutAMaster(t, newMasters(t, stopped)) })
+	t.Run("Still", func(t *testing.T) { t.Parallel(); withoutAMaster(t, newMasters(t, still)) })
+}
+
+// TestAMasterThatIsNotReachedStopsItsRunsAlone is the same for a process that does not reach one of the masters: its
+// connections are refused, or end in silence.
+func TestAMasterThatIsNotReachedStopsItsRunsAlone(t *testing.T) {
+	t.Run("Refused", func(t *testing.T) { t.Parallel(); withoutAMaster(t, newGround(t, refused)) })
+	t.Run("Silent", func(t *testing.T) { t.Parallel(); withoutAMaster(t, newGround(t, (*servers.Proxy).Sever)) })
+}
+
+func withoutAMaster(t *testing.T, g *ground) {
+	s := g.open(t)
+	const lease = 3 * time.Second
+	c := newCrew(t, s, lease)
+	gone := redis.Masters(s)[0] // that of part 0
+	ids := make([][]string, 3)
+	for lane := range ids {
+		for range 4 {
+			ids[lane] = append(ids[lane], c.id(lane))
+		}
 	}
+	var families []string
+	for lane := range ids {
+		for _, id := range ids[lane] {
+			c.start(id, 2)
+			c.say(id, 1)
+		}
+		families = append(families, c.id(lane))
+		c.family(families[lane])
+	}
+	for _, id := range families {
+		c.familyEnds(id)
+	}
+	comeBack := g.takeAway(t, gone)
+	began := time.Now()
+	next := time.NewTicker(200 * time.Millisecond) // it need not work without a pause
+	defer next.Stop()
+	var slowest time.Duration
+	for i := 0; i < 8 || time.Since(began) < 2*lease; i++ {
+		begun := time.Now()
+		lane := 1 + i%2
+		id := c.id(lane)
+		if i < 8 {
+			id = ids[lane][i/2]
+		} else {
+			c.start(id, 2)
+			c.say(id, 1)
+		}
+		c.say(id, 2)
+		c.ends(id, 3)
+		slowest = max(slowest, time.Since(begun))
+		<-next.C
+	}
+	if slowest > lease {
+		t.Errorf("a run of a master that is there took %s", slowest)
+	}
+	t.Logf("the slowest run beside a master that is away took %s", slowest)
+	stuck := c.id(1)
+	c.family(stuck)
+	for _, all := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := s.List(ctx, store.Filter{}); return err },
+		func(ctx context.Context) error { _, err := s.Count(ctx, store.Filter{}); return err },
+	} {
+		limited, cancel := context.WithTimeout(c.ctx, time.Second)
+		err := all(limited)
+		cancel()
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) ||
+			!strings.Contains(fmt.Sprint(err), gone) {
+			t.Errorf("a list without a master: %v; want %s in it", err, gone)
+		}
+	}
+	if page, err := s.List(c.ctx, store.Filter{IDs: ids[1]}); err != nil || len(page.Runs) != len(ids[1]) {
+		t.Errorf("of runs of another one %d are listed, %v", len(page.Runs), err)
+	}
+	begun := time.Now()
+	if d, err := s.Describe(c.ctx); err != nil || d.Lanes != 3 || len(d.Nodes) != 1 {
+		t.Errorf("described without a master: %d lanes, %d nodes, %v", d.Lanes, len(d.Nodes), err)
+	}
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("describing without a master took %s", took)
+	}
+	comeBack()
+	for _, id := range ids[0] {
+		patiently(t, func() error { return number.Send(c.ctx, c.Engine, id, 2, stet.SendKey("second")) })
+		c.ends(id, 3)
+	}
+	c.familyEnds(stuck)
+	var page store.Page
+	patiently(t, func() (err error) {
+		page, err = s.List(c.ctx, store.Filter{Workflows: []string{"leaf"}, Limit: 1000})
+		return err
+	})
+	if len(page.Runs) != 80 {
+		t.Errorf("%d children; want 80", len(page.Runs))
+	}
+	healthy(t, s)
 }
 
 // A process begins while a master is away, that of the first part: it works on the others, and on the
 // first when it is back. Without all masters a store is not made.
 func TestAStoreIsOpenedWithoutOneOfItsMasters(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
-	cluster := servers.NewRedisMasters(t, servers.Durable...)
-	made := openAt(t, cluster.URL())
-	gone := cluster.Owner(t, cluster.SlotOf(t, redis.Homes(made)[0]))
-	resume := gone.Pause(t)
+	openedWithoutAMaster(t, newMasters(t, still))
+}
+
+// TestAStoreIsOpenedThatDoesNotReachAMaster is the same where the first master's connections are refused.
+func TestAStoreIsOpenedThatDoesNotReachAMaster(t *testing.T) {
+	t.Parallel()
+	openedWithoutAMaster(t, newGround(t, refused))
+}
+
+func openedWithoutAMaster(t *testing.T, g *ground) {
+	made := g.open(t)
+	resume := g.takeAway(t, redis.Masters(made)[0])
 	begun := time.Now()
-	s := openAt(t, cluster.URL(), redis.Slots(300)) // it keeps its own
+	s := g.open(t, redis.Slots(300)) // it keeps its own
 	t.Logf("opened in %s", time.Since(begun))
-	if len(s.Lanes()) != 3 {
-		t.Fatalf("the store has %d lanes; want 3", len(s.Lanes()))
-	}
 	if d, err := s.Describe(t.Context()); err != nil || d.Slots != 256 || d.Lanes != 3 {
 		t.Errorf("described with %d slots and %d lanes, %v", d.Slots, d.Lanes, err)
 	}
-	_, err := redis.Open(t.Context(), cluster.URL(), redis.Prefix("other"), redis.Logger(slog.New(slog.DiscardHandler)))
+	other := append(slices.Clone(g.options), redis.Prefix("other-"+t.Name()), quiet)
+	_, err := redis.Open(t.Context(), g.url, other...)
 	if !away(err) || !strings.Contains(fmt.Sprint(err), "when all masters are there") {
 		t.Errorf("a store is made without a master: %v", err)
 	}
@@ -300,8 +306,8 @@ func away(err error) bool {
 // a cluster with all masters. What is noted is noted once.
 func TestAStoreWithoutLanesGetsThem(t *testing.T) {
 	t.Parallel()
-	cluster := servers.NewRedisMasters(t, servers.Forgetful...)
-	former := openAt(t, cluster.URL(), redis.Slots(9))
+	g := newGround(t, refused)
+	former := g.open(t, redis.Slots(9))
 	run := func(s *redis.Store) store.Answer {
 		t.Helper()
 		c := start("r")
@@ -313,34 +319,26 @@ func TestAStoreWithoutLanesGetsThem(t *testing.T) {
 		return answers[0]
 	}
 	first := run(former)
-	homes := redis.Homes(former)
+	cluster := clusterOf(t, g.url)
 	for part := range 9 {
-		key := fmt.Sprintf("{stet:%d}M", part)
-		at := cluster.Owner(t, cluster.SlotOf(t, key))
-		command := []string{"del", key}
+		forget := cluster.B().Del().Key(noted(former, part)).Build()
 		if part == 0 {
-			command = []string{"hdel", key, "lanes"}
+			forget = cluster.B().Hdel().Key(noted(former, part)).Field("lanes").Build()
 		}
-		if out, err := at.Command(command...); err != nil || out != "1" {
-			t.Fatalf("%s: %q, %v", key, out, err)
+		if n, err := cluster.Do(t.Context(), forget).AsInt64(); err != nil || n != 1 {
+			t.Fatalf("part %d: %d, %v", part, n, err)
 		}
 	}
-	gone := cluster.Owner(t, cluster.SlotOf(t, homes[2]))
-	if err := gone.Stop(); err != nil {
-		t.Fatal(err)
+	open := func() (*redis.Store, error) {
+		return redis.Open(t.Context(), g.url, append(slices.Clone(g.options), quiet)...)
 	}
-	_, err := redis.Open(t.Context(), cluster.URL(), redis.Logger(slog.New(slog.DiscardHandler)))
-	if !away(err) || !strings.Contains(fmt.Sprint(err), "when all masters are there") {
+	comeBack := g.takeAway(t, redis.Masters(former)[2])
+	if _, err := open(); !away(err) || !strings.Contains(fmt.Sprint(err), "when all masters are there") {
 		t.Errorf("opened without a master: %v", err)
 	}
-	if err := gone.Start(); err != nil {
-		t.Fatal(err)
-	}
+	comeBack()
 	var s *redis.Store
-	patiently(t, func() (err error) {
-		s, err = redis.Open(t.Context(), cluster.URL(), redis.Logger(slog.New(slog.DiscardHandler)))
-		return err
-	})
+	patiently(t, func() (err error) { s, err = open(); return err })
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -349,14 +347,60 @@ func TestAStoreWithoutLanesGetsThem(t *testing.T) {
 	if again := run(s); len(s.Lanes()) != 3 || again.Run.No != first.Run.No {
 		t.Errorf("%d lanes, run %+v; want that of before, %+v", len(s.Lanes()), again.Run, first.Run)
 	}
-	if other := openAt(t, cluster.URL()); fmt.Sprint(redis.Homes(other)) != fmt.Sprint(redis.Homes(s)) {
+	if other := g.open(t); fmt.Sprint(redis.Homes(other)) != fmt.Sprint(redis.Homes(s)) {
 		t.Errorf("the homes of the lanes are %v and %v", redis.Homes(other), redis.Homes(s))
 	}
+}
+
+// noted returns the key of what is noted of a store, in a part.
+func noted(s *redis.Store, part int) string {
+	return strings.Replace(redis.Homes(s)[0], ":0}", fmt.Sprintf(":%d}M", part), 1)
+}
+
+// TestAProcessSaysThatSlotsHaveMoved: a part is noted in the lane of another master than the one that has it now.
+func TestAProcessSaysThatSlotsHaveMoved(t *testing.T) {
+	t.Parallel()
+	url, prefix := servers.SharedRedisCluster(t)
+	cluster := clusterOf(t, url)
+	var log strings.Builder
+	open := func() *redis.Store {
+		log.Reset()
+		return openAt(t, url, redis.Prefix(prefix), redis.Slots(9), redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	}
+	s := open()
+	open()
+	const says = "slots have moved"
+	if strings.Contains(log.String(), says) {
+		t.Errorf("at first the log has %q:\n%s", says, log.String())
+	}
+	key := noted(s, 0)
+	lanes, err := cluster.Do(t.Context(), cluster.B().Hget().Key(key).Field("lanes").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := strings.Split(lanes, ",")
+	of[8] = map[string]string{"0": "1", "1": "2", "2": "0"}[of[8]]
+	moved := cluster.B().Hset().Key(key).FieldValue().FieldValue("lanes", strings.Join(of, ",")).Build()
+	if err := cluster.Do(t.Context(), moved).Error(); err != nil {
+		t.Fatal(err)
+	}
+	after := open()
+	if !strings.Contains(log.String(), says) {
+		t.Errorf("after a part has moved the log does not have %q:\n%s", says, log.String())
+	}
+	if lane := fmt.Sprint(after.LaneOf(8)); lane != of[8] {
+		t.Errorf("part 8 is of lane %s; want %s", lane, of[8])
+	}
+	if _, _, err := after.Apply(t.Context(), starts(after, 64)); err != nil {
+		t.Errorf("with a part apart from its lane: %v", err)
+	}
+	healthy(t, after)
 }
 
 // After a failover a lane goes on at the new master; after slots have moved, wherever its parts are. A
 // process that begins then says that the lanes are not those of the masters any more.
 func TestALaneFollowsItsParts(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	cluster := servers.NewRedisCluster(t, append([]string{"cluster-require-full-coverage no"}, servers.Durable...)...)
 	s := openAt(t, cluster.URL())
@@ -539,9 +583,19 @@ func TestALaneConcernsItsSlotsAlone(t *testing.T) {
 // A turn sends to a run that was replaced, and to one that is replaced by that, while their lane stands
 // still: the commit waits for a moment alone, and everything arrives.
 func TestALaneDoesNotWaitForReplacedRuns(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
-	cluster := servers.NewRedisMasters(t, servers.Forgetful...)
-	s := openAt(t, cluster.URL())
+	sendsToReplacedRuns(t, newMasters(t, still))
+}
+
+// TestALaneDoesNotWaitForReplacedRunsInSilence is the same where nothing comes from their master.
+func TestALaneDoesNotWaitForReplacedRunsInSilence(t *testing.T) {
+	t.Parallel()
+	sendsToReplacedRuns(t, newGround(t, (*servers.Proxy).Sever))
+}
+
+func sendsToReplacedRuns(t *testing.T, g *ground) {
+	s := g.open(t)
 	c := newLaneCrew(t, s, 256)
 	sender := c.run(c.id(1))
 	var former store.Run
@@ -566,7 +620,7 @@ func TestALaneDoesNotWaitForReplacedRuns(t *testing.T) {
 	if answers, _, err := s.Apply(t.Context(), []store.Command{again}); err != nil || answers[0].Outcome != store.Applied {
 		t.Fatalf("%+v, %v", answers, err)
 	}
-	resume := cluster.Owner(t, cluster.SlotOf(t, redis.Homes(s)[0])).Pause(t)
+	resume := g.takeAway(t, redis.Masters(s)[0])
 	verb := store.Command{RunID: name, Item: &store.Item{Kind: store.ItemRetry, ID: "v", Origin: "o"}}
 	begun := time.Now()
 	result, err := c.commit(1, sends(sender, verb))

@@ -93,6 +93,7 @@ func (s *Store) acquire(ctx context.Context, home int, n store.Node, shards []st
 	if err := n.Validate(); err != nil {
 		return nil, 0, err
 	}
+	s.cfg.conns.leased(ttl)
 	for _, shard := range shards {
 		if shard.Slot >= s.slots {
 			return nil, 0, fmt.Errorf("acquire: %w: expected a slot below %d, found %s", store.ErrInvalid, s.slots, shard)
@@ -175,6 +176,7 @@ func (s *Store) renew(ctx context.Context, home int, leases []store.Lease,
 	if err := storekit.ValidateShards(nil, ttl); err != nil {
 		return nil, 0, err
 	}
+	s.cfg.conns.leased(ttl)
 	parts, places := byPart(s, leases, slotOfLease)
 	if len(parts) == 0 {
 		now, err := s.time(ctx, home)

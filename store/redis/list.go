@@ -19,7 +19,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		return store.Page{}, err
 	}
 	var page store.Page
-	err = s.search(ctx, &f, f.Values, after, limit+1, func(run *store.Run) bool {
+	err = s.search(ctx, &f, after, limit+1, func(run *store.Run) bool {
 		page.Runs = append(page.Runs, *run)
 		return len(page.Runs) <= limit
 	})
@@ -63,7 +63,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 		return nil, err
 	}
 	plain := f
-	plain.ByEnded = false
+	plain.ByEnded, plain.Values = false, false
 	counts := storekit.Counts{}
 	var err error
 	if f.Plain() {
@@ -83,7 +83,7 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 			err = r.err
 		}
 	} else {
-		err = s.search(ctx, &plain, false, store.Place{No: math.MaxInt64}, searchWindow, func(run *store.Run) bool {
+		err = s.search(ctx, &plain, store.Place{No: math.MaxInt64}, searchWindow, func(run *store.Run) bool {
 			counts[storekit.Counted{Workflow: run.Workflow, Status: run.Status}]++
 			return true
 		})
@@ -174,11 +174,11 @@ const searchWindow = 500
 // search calls fn for the runs after a place that match, in the order of the list, until it
 // returns false. want is how many may be enough. It looks at windows
 // of runs, so what it finds is not of one moment.
-func (s *Store) search(ctx context.Context, f *store.Filter, values bool, after store.Place, want int,
+func (s *Store) search(ctx context.Context, f *store.Filter, after store.Place, want int,
 	fn func(*store.Run) bool) error {
 	var r reader
 	if len(f.Nos)+len(f.IDs) > 0 {
-		runs, err := s.named(ctx, &r, f, values)
+		runs, err := s.named(ctx, &r, f)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, after 
 			if no := next[part].No; no != math.MaxInt64 {
 				from = strconv.FormatInt(int64(no), 10)
 			}
-			a.text(way, flag(values), from)
+			a.text(way, flag(f.Values), strconv.Itoa(f.Longest), from)
 			a.count(window)
 			name := func(name string) { a.text(name) }
 			switch way {
@@ -281,7 +281,7 @@ func (s *Store) search(ctx context.Context, f *store.Filter, values bool, after 
 }
 
 // named reads the runs that a filter names, newest first.
-func (s *Store) named(ctx context.Context, r *reader, f *store.Filter, values bool) ([]store.Run, error) {
+func (s *Store) named(ctx context.Context, r *reader, f *store.Filter) ([]store.Run, error) {
 	nosByPart, idsByPart := map[int][]string{}, map[int][]string{}
 	for _, no := range f.Nos {
 		if no > 0 {
@@ -303,7 +303,8 @@ func (s *Store) named(ctx context.Context, r *reader, f *store.Filter, values bo
 	var calls []call
 	for way, lists := range map[string]map[int][]string{byNumbers: nosByPart, byIDs: idsByPart} {
 		for part, list := range lists {
-			calls = append(calls, call{part, append([]string{way, flag(values), strconv.Itoa(len(list))}, list...)})
+			calls = append(calls, call{part, append([]string{way, flag(f.Values), strconv.Itoa(f.Longest),
+				strconv.Itoa(len(list))}, list...)})
 		}
 	}
 	if len(calls) == 0 {

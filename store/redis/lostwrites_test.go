@@ -6,6 +6,7 @@ import (
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 )
@@ -14,6 +15,7 @@ import (
 // on other masters have sent to its parts, and got from them, more than these now know. Later runs
 // go on all the same: their starts, messages, children and the ends of those arrive.
 func TestFailoverThatLostWrites(t *testing.T) {
+	soak.Faults(t)
 	cluster := servers.NewRedisCluster(t, servers.Forgetful...)
 	open := func() *redis.Store { return openAt(t, cluster.URL(), redis.Slots(6)) }
 	s := open()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	debug.SetGCPercent(400) // a test process has little to keep, and much to allocate
 	os.Exit(m.Run())
 }
 

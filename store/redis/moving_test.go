@@ -19,6 +19,7 @@ import (
 // While a cluster moves a hash slot each act on it is refused as unavailable, on either side, and writes nothing. When
 // the slot has moved everything is there.
 func TestHalfMovedSlot(t *testing.T) {
+	soak.Faults(t)
 	cluster := servers.NewRedisCluster(t, servers.Forgetful...)
 	s := openAt(t, cluster.URL(), redis.Slots(1))
 	leases := acquire(t, s, shard)
@@ -148,6 +149,7 @@ func TestEveryScriptBeginsWithTheGuard(t *testing.T) {
 // Hash slots move between masters, and back, while nodes execute runs that send to each other: no acknowledged start is
 // lost, every run ends, no body is executed twice, and every move ends.
 func TestReshardUnderLoad(t *testing.T) {
+	soak.Faults(t)
 	cluster := servers.NewRedisCluster(t, servers.Forgetful...)
 	open := func() *redis.Store { return openAt(t, cluster.URL(), redis.Slots(5)) }
 	s := open()
@@ -173,6 +175,36 @@ func TestReshardUnderLoad(t *testing.T) {
 	cluster.Agree(t)
 	healthy(t, s)
 	t.Logf("%d steps of moves", moves)
+}
+
+// TestLoadWhileMastersAreNotReached: nodes execute runs that send to each other, and do not reach one master, then
+// another. No acknowledged start is lost, every run ends, and no body is executed twice.
+func TestLoadWhileMastersAreNotReached(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, refused)
+	open := func() *redis.Store { return g.open(t, redis.Slots(5)) }
+	s := open()
+	l := newLoad(t, 2, open)
+	l.begin(2)
+	goOn := func() {
+		begun := l.starts.Load()
+		servers.Until(t, "starts go on", func() bool { return l.starts.Load() > begun })
+	}
+	for _, master := range g.masters {
+		goOn()
+		comeBack := g.takeAway(t, master)
+		patiently(t, func() error { // until an act has met it
+			if _, err := s.List(t.Context(), store.Filter{Limit: 1}); !away(err) {
+				return fmt.Errorf("%w: the master answers: %v", store.ErrUnavailable, err)
+			}
+			return nil
+		})
+		comeBack()
+		goOn()
+	}
+	l.end()
+	l.once()
+	healthy(t, s)
 }
 
 // healthy checks the invariants of a store.

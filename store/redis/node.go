@@ -17,7 +17,7 @@ func (l *lane) Describe(ctx context.Context) (store.Description, error) {
 	if err != nil {
 		return store.Description{}, err
 	}
-	d := store.Description{ID: l.id, Kind: "redis", Schema: l.schema, Slots: l.slots, Durable: l.known.durable()}
+	d := store.Description{ID: l.id, Kind: "redis", Schema: l.schema, Slots: l.slots, Durable: l.durable()}
 	var r reader
 	for k, m := range replies {
 		f := r.tuple(m, 4)
@@ -75,6 +75,15 @@ type about struct {
 	Needs     []need      `json:"needs,omitempty"`
 	Bodies    []body      `json:"bodies,omitempty"`
 	Tasks     []string    `json:"tasks,omitempty"`
+	Lost      []loss      `json:"lost,omitempty"`
+	Zones     string      `json:"zones,omitempty"`
+	Lacks     []string    `json:"lacks,omitempty"`
+}
+
+type loss struct {
+	Node string     `json:"node"`
+	Boot string     `json:"boot"`
+	Seen store.Time `json:"seen"`
 }
 
 type body struct {
@@ -106,11 +115,14 @@ func (r *reader) node(id, kept string) store.Node {
 	}
 	n := store.Node{
 		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups, TTL: a.TTL,
-		Draining: text[0] == 'd', Tasks: a.Tasks, SeenAt: store.Time(r.number(at)),
+		Draining: text[0] == 'd', Tasks: a.Tasks, Zones: a.Zones, Lacks: a.Lacks, SeenAt: store.Time(r.number(at)),
 	}
 	for _, b := range a.Bodies {
 		n.Bodies = append(n.Bodies, store.Body{RunID: b.Run, Workflow: b.Workflow, Location: b.Location, Attempt: b.Attempt,
 			Since: b.Since})
+	}
+	for _, l := range a.Lost {
+		n.Lost = append(n.Lost, store.Loss{Node: l.Node, Boot: l.Boot, SeenAt: l.Seen})
 	}
 	for _, need := range a.Needs {
 		n.Requirements = append(n.Requirements, store.Requirement{
@@ -127,12 +139,15 @@ func (l *lane) register(ctx context.Context, n store.Node, of boot) (store.Time,
 		return 0, err
 	}
 	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL,
-		Tasks: n.Tasks}
+		Tasks: n.Tasks, Zones: n.Zones, Lacks: n.Lacks}
 	for _, of := range n.Requirements {
 		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
 	}
 	for _, b := range n.Bodies {
 		kept.Bodies = append(kept.Bodies, body{b.RunID, b.Workflow, b.Location, b.Attempt, b.Since})
+	}
+	for _, lost := range n.Lost {
+		kept.Lost = append(kept.Lost, loss{lost.Node, lost.Boot, lost.SeenAt})
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {

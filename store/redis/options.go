@@ -15,11 +15,13 @@ type config struct {
 	prefix   string
 	slots    int
 	parts    int
-	lanes    int // in tests: so many on one server; 0: those of a cluster
+	lanes    int                         // in tests: so many on one server; 0: those of a cluster
+	client   func(*rueidis.ClientOption) // in tests: changes how the client connects
 	volatile bool
 	now      func() time.Time
 	log      *slog.Logger
 	seen     *numbers
+	conns    *conns
 	secret   func(context.Context) (user, password string, err error) // nil: those of the URL
 }
 
@@ -66,7 +68,7 @@ const credentialsLimit = 5 * time.Second
 
 // configure returns the configuration of a store and of its client.
 func configure(url string, opts []Option) (config, rueidis.ClientOption, error) {
-	cfg := config{prefix: "stet", slots: defaultSlots, parts: 1, log: slog.Default(), seen: &numbers{}}
+	cfg := config{prefix: "stet", slots: defaultSlots, parts: 1, log: slog.Default(), seen: &numbers{}, conns: &conns{}}
 	option, err := parse(&cfg, url)
 	if err != nil {
 		return cfg, option, err
@@ -74,6 +76,10 @@ func configure(url string, opts []Option) (config, rueidis.ClientOption, error) 
 	for _, opt := range opts {
 		opt(&cfg)
 	}
+	if cfg.client != nil {
+		cfg.client(&option)
+	}
+	cfg.conns.watch(&option)
 	if cfg.secret != nil {
 		option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), credentialsLimit)

@@ -105,7 +105,7 @@ var protocol = map[string]words.Table{
 		// Runs that one script gives back before it leaves the other shards, and items that a claim
 		// has: so many keep the server busy for some milliseconds.
 		"given": "2000", "items": "2000",
-		// Bytes of entries that one script loads, about.
+		// Bytes of entries, or of items, that one script returns, about.
 		"load": "1048576",
 	},
 	"MICROS": {

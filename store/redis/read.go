@@ -125,7 +125,8 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 	slices.Sort(locs)
 	locs = slices.DeleteFunc(slices.Compact(locs), func(loc string) bool { return loc <= q.After })
 	var entries []store.Entry
-	for chunk := range slices.Chunk(locs, historyChunk) {
+	for len(locs) > 0 {
+		chunk := locs[:min(len(locs), historyChunk)]
 		var a args
 		a.text(key...)
 		a.bool(q.Values)
@@ -134,7 +135,15 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 		if err != nil {
 			return nil, err
 		}
-		f := r.list(m)
+		answer := r.tuple(m, 2)
+		looked, f := int(r.int(answer[0])), r.list(answer[1])
+		if r.err == nil && (looked < 1 || looked > len(chunk)) {
+			r.bad("the count of entries that were read cannot be read")
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		locs = locs[looked:]
 		for i := 0; i+2 < len(f); i += 3 {
 			e := r.entry(f[i], f[i+1])
 			if !q.Values {
@@ -150,24 +159,65 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]store.Entr
 	return entries, r.err
 }
 
-// historyChunk is how many entries are read at once.
+// historyChunk is how many entries are read at once, if they are small.
 const historyChunk = 500
 
-// Inbox implements store.Store.
+// Inbox implements store.Store. A large inbox is read in pages: what arrives meanwhile may be in the later ones.
 func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
 	if run < 0 {
 		_, err := s.time(ctx, 0)
 		return nil, err
 	}
+	var r reader
+	var items []store.Item
+	named, after := len(ids) > 0, store.ItemNo(0)
+	for {
+		var a args
+		a.int(int64(run))
+		a.int(int64(after))
+		each(&a, ids, func(id string) { a.text(id) })
+		m, err := s.one(ctx, itemsScript, "read an inbox", s.partOfRun(run), a.list...)
+		if err != nil {
+			return nil, err
+		}
+		answer := r.tuple(m, 2)
+		left, page := int(r.int(answer[0])), r.items(answer[1])
+		items = append(items, page...)
+		switch {
+		case r.err == nil && (left < 0 || left > 0 && len(page) == 0 || named && left >= len(ids)):
+			r.bad("the count of items that are left cannot be read")
+			fallthrough
+		case r.err != nil:
+			return nil, r.err
+		case left == 0:
+			slices.SortFunc(items, func(a, b store.Item) int { return cmp.Compare(a.No, b.No) })
+			return slices.CompactFunc(items, func(a, b store.Item) bool { return a.No == b.No }), nil
+		case named:
+			ids = ids[len(ids)-left:]
+		default:
+			after = page[len(page)-1].No
+		}
+	}
+}
+
+// Pending implements store.Store.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
+	if q.Run < 0 || q.Kinds != nil && len(q.Kinds) == 0 {
+		_, err := s.time(ctx, 0)
+		return sum, err
+	}
 	var a args
-	a.int(int64(run))
-	each(&a, ids, func(id string) { a.text(id) })
-	m, err := s.one(ctx, itemsScript, "read an inbox", s.partOfRun(run), a.list...)
+	a.int(int64(q.Run))
+	a.text(q.Name)
+	each(&a, q.Kinds, func(k store.ItemKind) { a.int(int64(k)) })
+	m, err := s.one(ctx, pendingScript, "count an inbox", s.partOfRun(q.Run), a.list...)
 	if err != nil {
-		return nil, err
+		return sum, err
 	}
 	var r reader
-	return r.items(m), r.err
+	f := r.tuple(m, 3)
+	sum.Items, sum.Bytes, sum.Last = int(r.int(f[0])), r.int(f[1]), r.text(f[2])
+	return sum, r.err
 }
 
 // Feeds implements store.Store.

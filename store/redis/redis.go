@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/rueidis"
@@ -34,7 +35,10 @@ type Store struct {
 	schema int
 	seen   *numbers
 	latest atomic.Int64 // store time
-	known  settings
+	anchor atomic.Pointer[anchor]
+	known  settings // when it was opened
+
+	promises promises
 
 	closed     atomic.Bool
 	hints      hints
@@ -149,7 +153,13 @@ func (s *opening) open(ctx context.Context) error {
 	if s.parts > 1 {
 		s.relay = newRelay(s.Store)
 	}
-	return s.listen(ctx)
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	known := s.known
+	s.promises.now.Store(&known)
+	s.promises.from.Store(true)
+	return nil
 }
 
 func random() string {
@@ -181,16 +191,39 @@ func (s *Store) tag(part int) string { return "{" + s.cfg.prefix + ":" + strconv
 
 // head returns the arguments that every script has: see base.lua.
 func (s *Store) head() []string {
-	clock := int64(0)
+	clock, floor := int64(0), s.latest.Load()
 	if s.cfg.now != nil {
-		s.observe(store.TimeOf(s.cfg.now()))
-		clock = s.latest.Load()
+		floor = int64(s.observe(store.TimeOf(s.cfg.now())))
+		clock = floor
+	} else if a := s.anchor.Load(); a != nil {
+		floor = max(floor, int64(a.floor()))
 	}
-	return []string{strconv.Itoa(s.slots), strconv.FormatInt(clock, 10), strconv.FormatInt(s.latest.Load(), 10)}
+	return []string{strconv.Itoa(s.slots), strconv.FormatInt(clock, 10), strconv.FormatInt(floor, 10)}
 }
 
-// observe notes the store's time; it returns the latest.
+// anchor is a time of the store that this process has read, and when. If the server's clock is set back, the store's
+// time goes on from there as fast as the clock of this process.
+type anchor struct {
+	now store.Time
+	at  time.Time
+}
+
+// slower is by what part of itself the floor of the store's time is slower than the clock of this process. The two
+// clocks differ by less, so that the floor does not overtake the server's clock unless that is set back.
+const slower = 1000
+
+// floor returns the time that an act is not before.
+func (a *anchor) floor() store.Time {
+	passed := time.Since(a.at)
+	return a.now.Add(passed - passed/slower)
+}
+
+// observe notes the store's time; it returns the latest. An answer that is not after the floor says nothing new of the
+// server's clock: to go on from it would lose the time that the answer took, with each answer.
 func (s *Store) observe(now store.Time) store.Time {
+	if a := s.anchor.Load(); s.cfg.now == nil && (a == nil || now > a.floor()) {
+		s.anchor.CompareAndSwap(a, &anchor{now, time.Now()}) // another answer serves as well
+	}
 	for {
 		last := s.latest.Load()
 		if int64(now) <= last {

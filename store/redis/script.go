@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +91,7 @@ var (
 	countScript    = newScript("count", true)
 	historyScript  = newScript("history", true)
 	itemsScript    = newScript("items", true, "inbox")
+	pendingScript  = newScript("pending", true, "inbox")
 	feedsScript    = newScript("feeds", true)
 	auditScript    = newScript("audit", true)
 	streamScript   = newScript("stream", true)
@@ -124,14 +126,31 @@ func (s *Store) run(ctx context.Context, sc *script, what string, calls ...call)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if !sc.read {
+		if err := s.promised(ctx, what); err != nil {
+			return nil, err
+		}
+	}
 	replies, errs := s.attempt(ctx, sc, calls)
+	if sc.read && slices.ContainsFunc(errs, wasClosed) && ctx.Err() == nil {
+		replies, errs = s.attempt(ctx, sc, calls) // on a new connection
+	}
 	for i, err := range errs {
 		if err != nil {
 			return nil, classify(at(s, what, calls[i].part), err, !sc.read && len(calls) > 1)
 		}
 	}
+	if !sc.read {
+		if err := s.kept(ctx, what); err != nil {
+			return nil, err
+		}
+	}
 	return replies, nil
 }
+
+// wasClosed reports whether this process has closed the connection of a call, because it was silent: for the call, or
+// for one before it.
+func wasClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
 // at names an act on a part for errors.
 func at(s *Store, what string, part int) string {

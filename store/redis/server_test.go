@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 )
@@ -22,11 +25,18 @@ var (
 
 const ttl = store.Delay(10_000_000)
 
+// quiet and small are for the many handles of the tests: each has several connections, with a megabyte of buffers.
+var (
+	quiet = redis.Logger(slog.New(slog.DiscardHandler))
+	small = redis.Client(func(o *rueidis.ClientOption) {
+		o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 16<<10, 16<<10, 8
+	})
+)
+
 // openAt opens a store that is closed with the test.
 func openAt(t *testing.T, url string, options ...redis.Option) *redis.Store {
 	t.Helper()
-	s, err := redis.Open(t.Context(), url,
-		append([]redis.Option{redis.Logger(slog.New(slog.DiscardHandler))}, options...)...)
+	s, err := redis.Open(t.Context(), url, append([]redis.Option{quiet, small}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +95,7 @@ func patiently(t *testing.T, act func() error) {
 // A server that stands still, and does not even close the connection, is given up; of
 // an act it is then unknown whether it has happened.
 func TestServerThatStandsStillIsGivenUp(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
@@ -105,31 +116,53 @@ func TestServerThatStandsStillIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestSilenceIsGivenUp: nothing comes from the server any more, as if the network were gone. A call that reads is given
+// up. Of an act it is unknown whether it has happened.
+func TestSilenceIsGivenUp(t *testing.T) {
+	t.Parallel()
+	url, prefix := shared(t)
+	proxy := servers.NewProxy(t, address(url))
+	s := openAt(t, "redis://"+proxy.Addr()+"?prefix="+prefix, redis.Slots(1))
+	join := proxy.Sever()
+	t.Cleanup(join)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
+	if _, _, err := s.Apply(ctx, []store.Command{start("a")}); !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("an act that is cancelled: %v", err)
+	}
+	within, end := context.WithTimeout(t.Context(), time.Minute) // six times as long as a connection may be silent
+	defer end()
+	if _, err := s.List(within, store.Filter{}); !errors.Is(err, store.ErrUnavailable) || within.Err() != nil {
+		t.Errorf("reading: %v, %v", err, within.Err())
+	}
+}
+
 // Connections are cut after each of the server's answers while a batch is on its way,
-// and the batch is repeated: its entry, its start and its messages are there once, and
-// the answers are those of a batch that went well. One of the answers reports the claim of
-// a run that was claimed, otherwise no node would execute it.
+// and the batch is repeated: its entry, its item of a stream, its start and its messages
+// are there once, and the answers are those of a batch that went well. One of the answers
+// reports the claim of a run that was claimed, otherwise no node would execute it.
 func TestLostAnswers(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		options []redis.Option
 	}{{"one part", []redis.Option{redis.Slots(7)}}, {"parts", []redis.Option{redis.Slots(7), redis.Spread()}}} {
 		t.Run(row.name, func(t *testing.T) {
-			server := servers.NewRedis(t, servers.Durable...)
-			proxy := servers.NewProxy(t, server.Addr())
-			s := openAt(t, "redis://"+proxy.Addr(), row.options...)
+			t.Parallel()
+			url, prefix := shared(t)
+			proxy := servers.NewProxy(t, address(url))
+			s := openAt(t, "redis://"+proxy.Addr()+"?prefix="+prefix, row.options...)
 			var shards []store.Shard
 			for slot := range 7 {
 				shards = append(shards, store.Shard{Group: store.DefaultGroup, Slot: slot})
 			}
-			b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shards...), Commands: starts(s, 2)}
+			b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shards...), Commands: starts(s, 3)}
 			result, err := s.Commit(t.Context(), b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, second := result.Commands[0].Run, result.Commands[1].Run
+			first, second, third := result.Commands[0].Run, result.Commands[1].Run, result.Commands[2].Run
 			lost, batches := 0, 0
-			adopted := map[string]bool{first.ID: true, second.ID: true}
+			adopted := map[string]bool{first.ID: true, second.ID: true, third.ID: true}
 			for ; batches < 40 || lost == 0; batches++ { // a hint may be what is lost
 				answers, id := batches%6, fmt.Sprint("m", batches)
 				b.No++
@@ -137,6 +170,8 @@ func TestLostAnswers(t *testing.T) {
 					{Run: first.No, Shard: first.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}},
 						Sends: []store.Command{message(second.ID, id)}},
 					{Run: second.No, Shard: second.Shard, Entries: []store.Entry{{Loc: id, Kind: store.KindStep, State: store.Done}}},
+					// No entry shows that this one is there already.
+					{Run: third.No, Shard: third.Shard, Appends: []store.Append{{Name: "said", Value: []byte(id)}}},
 				}
 				child, sent := start("child "+id), start("sent "+id)
 				for _, c := range []store.Command{child, sent} {
@@ -167,6 +202,13 @@ func TestLostAnswers(t *testing.T) {
 				}
 			}
 			proxy.LoseAnswer(-1)
+			patiently(t, func() error {
+				items, err := s.Stream(t.Context(), store.StreamQuery{Run: third.No, Name: "said"})
+				if err == nil && len(items) != batches {
+					t.Errorf("the stream has %d items of %d", len(items), batches)
+				}
+				return err
+			})
 			patiently(t, func() error { // connections may just be cut; with parts what is sent may come later
 				for _, run := range []store.Run{first, second} {
 					entries, err := s.History(t.Context(), store.HistoryQuery{Run: run.No})
@@ -191,7 +233,7 @@ func TestLostAnswers(t *testing.T) {
 			})
 			var page store.Page
 			patiently(t, func() (err error) { page, err = s.List(t.Context(), store.Filter{Limit: 100}); return err })
-			if len(page.Runs) != 2+2*batches {
+			if len(page.Runs) != 3+2*batches {
 				t.Errorf("there are %d runs", len(page.Runs))
 			}
 			for _, r := range page.Runs {
@@ -206,6 +248,7 @@ func TestLostAnswers(t *testing.T) {
 // A server with appendfsync always is killed again and again while a node commits and
 // others send: what was acknowledged is there, once.
 func TestKilledServerLosesNothing(t *testing.T) {
+	soak.Faults(t)
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
 	leases := acquire(t, s, shard)
@@ -278,6 +321,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 // An act on a server that is away is an error at once, and the same handle goes on
 // when it is back; scripts that it has forgotten are loaded again.
 func TestStoreGoesOnWhenTheServerIsBack(t *testing.T) {
+	soak.Faults(t)
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
 	other := openAt(t, server.URL())
@@ -293,25 +337,49 @@ func TestStoreGoesOnWhenTheServerIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	patiently(t, func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("a")}); return err })
-	if _, err := server.Command("script", "flush"); err != nil {
+	if _, err := ask(t, server.Addr(), "script", "flush"); err != nil {
 		t.Fatal(err)
 	}
 	answers, _, err := s.Apply(t.Context(), []store.Command{start("b")})
 	if err != nil || answers[0].Outcome != store.Applied {
 		t.Errorf("without its scripts the server gives %+v, %v", answers, err)
 	}
-	// Hints come again: sending goes on until one is heard.
+	hears(t, other, s)
+}
+
+// TestStoreGoesOnWhenItsConnectionsAreBack: an act without a connection is an error at once, and nothing has happened.
+// The same handle goes on when it can connect again, and hears of others.
+func TestStoreGoesOnWhenItsConnectionsAreBack(t *testing.T) {
+	t.Parallel()
+	url, prefix := shared(t)
+	proxy := servers.NewProxy(t, address(url))
+	s := openAt(t, "redis://"+proxy.Addr()+"?prefix="+prefix, redis.Slots(1))
+	sender := openAt(t, url)
+	proxy.Refuse(true)
+	if _, _, err := s.Apply(t.Context(), []store.Command{start("a")}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("without a connection: %v", err)
+	}
+	proxy.Refuse(false)
+	patiently(t, func() error { _, _, err := s.Apply(t.Context(), []store.Command{start("a")}); return err })
+	hears(t, s, sender)
+}
+
+// hears waits until hints of one store reach another.
+func hears(t *testing.T, s, sender *redis.Store) {
+	t.Helper()
 	heard := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
 		var err error
 		for range 3 { // the first may be of the time before
-			_, failed := other.Changed(ctx)
+			_, failed := s.Changed(ctx)
 			err = errors.Join(err, failed)
 		}
 		heard <- err
 	}()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
 	for n := 0; ; n++ {
 		select {
 		case err := <-heard:
@@ -319,17 +387,34 @@ func TestStoreGoesOnWhenTheServerIsBack(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default:
+		case <-again.C:
 		}
 		patiently(t, func() error {
-			_, _, err := s.Apply(t.Context(), []store.Command{message("a", fmt.Sprint(n))})
+			_, _, err := sender.Apply(t.Context(), []store.Command{message("a", fmt.Sprint(n))})
 			return err
 		})
 	}
 }
 
+// TestScriptsThatAreForgottenAreLoadedAgain: a server forgets its scripts when it begins again.
+func TestScriptsThatAreForgottenAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
+	s := openAt(t, server.URL(), redis.Slots(1))
+	for _, id := range []string{"a", "b"} {
+		answers, _, err := s.Apply(t.Context(), []store.Command{start(id)})
+		if err != nil || answers[0].Outcome != store.Applied {
+			t.Errorf("start %s: %+v, %v", id, answers, err)
+		}
+		if _, err := ask(t, server.Addr(), "script", "flush"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Memory that is used up refuses and goes away; nothing has happened.
 func TestFullServerRefusesAndGoesOn(t *testing.T) {
+	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)
 	s := openAt(t, server.URL(), redis.Slots(1))
 	b := store.Batch{Node: node.ID, Boot: node.Boot, No: 1, Leases: acquire(t, s, shard),
@@ -339,7 +424,7 @@ func TestFullServerRefusesAndGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := result.Commands[0].Run.No
-	if _, err := server.Command("config", "set", "maxmemory", "1mb"); err != nil {
+	if _, err := ask(t, server.Addr(), "config", "set", "maxmemory", "1mb"); err != nil {
 		t.Fatal(err)
 	}
 	b.No, b.Commands = 2, []store.Command{message("r", "m")}
@@ -356,7 +441,7 @@ func TestFullServerRefusesAndGoesOn(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Errorf("reading goes on, and finds %d entries, %v", len(entries), err)
 	}
-	if _, err := server.Command("config", "set", "maxmemory", "0"); err != nil {
+	if _, err := ask(t, server.Addr(), "config", "set", "maxmemory", "0"); err != nil {
 		t.Fatal(err)
 	}
 	if result, err := s.Commit(t.Context(), b); err != nil || result.Turns[0].Verdict != store.Committed ||
@@ -368,24 +453,30 @@ func TestFullServerRefusesAndGoesOn(t *testing.T) {
 // A server whose settings can lose acknowledged acts is refused, or a warning is logged and
 // Describe shows it.
 func TestSettingsAreReadAtOpen(t *testing.T) {
+	t.Parallel()
+	server := servers.NewRedis(t, servers.Durable...)
 	for _, row := range []struct {
 		name     string
-		settings []string
+		settings [3]string // appendonly, appendfsync, maxmemory-policy
 		options  []redis.Option
 		refused  string // in the error
 		warned   bool
 		durable  string // in Describe
 	}{
-		{"always", servers.Durable, nil, "", false, "appendfsync always"},
-		{"everysec", []string{"appendonly yes", "appendfsync everysec"}, nil, "", true, "about a second of acknowledgements is lost"},
-		{"no", []string{"appendonly yes", "appendfsync no"}, nil, "", true, "lost with the machine"},
-		{"without a file", nil, nil, "expected appendonly yes, found no", false, ""},
-		{"volatile", nil, []redis.Option{redis.AllowLoss()}, "", true, "no append-only file"},
-		{"eviction", append([]string{"maxmemory-policy allkeys-lru"}, servers.Durable...), nil,
+		{"always", [3]string{"yes", "always", "noeviction"}, nil, "", false, "appendfsync always"},
+		{"everysec", [3]string{"yes", "everysec", "noeviction"}, nil, "", true,
+			"about a second of acknowledgements is lost"},
+		{"no", [3]string{"yes", "no", "noeviction"}, nil, "", true, "lost with the machine"},
+		{"eviction", [3]string{"yes", "always", "allkeys-lru"}, nil,
 			"expected maxmemory-policy noeviction, found allkeys-lru", false, ""},
+		{"without a file", [3]string{"no", "always", "noeviction"}, nil, "expected appendonly yes, found no", false, ""},
+		{"volatile", [3]string{"no", "always", "noeviction"}, []redis.Option{redis.AllowLoss()}, "", true,
+			"no append-only file"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			server := servers.NewRedis(t, row.settings...)
+			for i, name := range []string{"appendonly", "appendfsync", "maxmemory-policy"} {
+				configSet(t, server, name, row.settings[i])
+			}
 			var log bytes.Buffer
 			s, err := redis.Open(context.Background(), server.URL(),
 				append(row.options, redis.Logger(slog.New(slog.NewTextHandler(&log, nil))))...)
@@ -415,10 +506,12 @@ func TestSettingsAreReadAtOpen(t *testing.T) {
 // A shard whose epoch is lower than it was, because the server has lost writes, is fenced; taken again it gets an epoch
 // that was never given.
 func TestEpochThatWentBackIsNotGivenTwice(t *testing.T) {
-	server := servers.NewRedis(t, servers.Durable...)
-	s := openAt(t, server.URL(), redis.Slots(1))
+	t.Parallel()
+	url, prefix := shared(t)
+	s := openAt(t, url, redis.Slots(1))
 	leases := acquire(t, s, shard)
-	if _, err := server.Command("hset", "{stet:0}L", "0:default", fmt.Sprintf("%d;0;\n", leases[0].Epoch-1)); err != nil {
+	lower := fmt.Sprintf("%d;0;\n", leases[0].Epoch-1)
+	if _, err := ask(t, address(url), "hset", "{"+prefix+":0}L", "0:default", lower); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := s.Renew(t.Context(), leases, ttl); err != nil || got[0].Held {

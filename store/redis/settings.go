@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -18,7 +19,8 @@ type settings struct {
 	aof      bool
 	fsync    string // appendfsync, "" if the server does not tell
 	replicas bool
-	whole    bool // the masters of the cluster refuse everything while one is away
+	whole    bool              // the masters of the cluster refuse everything while one is away
+	lives    map[string]string // run_id of each master, by address
 }
 
 // durable describes in one line which acts survive.
@@ -50,8 +52,28 @@ const minVersion = "6.2.0"
 
 // inspect asks all masters for their settings. It refuses those that would break a
 // promise, and logs which acts can be lost.
-func (s *opening) inspect(ctx context.Context) error {
-	s.known = settings{aof: true, fsync: "always", cluster: s.client.Mode() == rueidis.ClientModeCluster}
+func (s *opening) inspect(ctx context.Context) (err error) {
+	s.known.cluster = s.client.Mode() == rueidis.ClientModeCluster
+	limited, cancel := s.limited(ctx) // of a cluster some may stand still
+	defer cancel()
+	known, silent, err := s.ask(ctx, limited, nil)
+	s.silent = s.silent || silent
+	if err != nil {
+		return err
+	}
+	s.known = known
+	if !s.known.aof || s.known.fsync != "always" || s.known.replicas {
+		s.cfg.log.Warn("the Redis server can lose what was acknowledged", "durable", s.known.durable())
+	}
+	return nil
+}
+
+// ask asks all masters for their settings, and refuses those that would break a promise. limited bounds the first
+// question. Masters that live since last was found are not asked for what INFO does not say; nil: all are. silent: a
+// server of the cluster has not answered.
+func (s *Store) ask(ctx, limited context.Context, last *settings) (k settings, silent bool, err error) {
+	k = settings{aof: true, fsync: "always", cluster: s.client.Mode() == rueidis.ClientModeCluster,
+		lives: map[string]string{}}
 	masters := 0
 	type answer struct {
 		address string
@@ -61,8 +83,6 @@ func (s *opening) inspect(ctx context.Context) error {
 	}
 	nodes := s.client.Nodes()
 	answers := make(chan answer, len(nodes))
-	limited, cancel := s.limited(ctx) // of a cluster some may stand still
-	defer cancel()
 	for address, node := range nodes {
 		go func() {
 			text, err := node.Do(limited, node.B().Info().Build()).ToString()
@@ -72,41 +92,39 @@ func (s *opening) inspect(ctx context.Context) error {
 	for range nodes {
 		a := <-answers
 		if a.err != nil {
-			if s.known.cluster {
-				s.silent = s.silent || limited.Err() != nil
+			if k.cluster {
+				silent = silent || limited.Err() != nil
 				continue // a replica or a node that is down; the masters are counted
 			}
-			return classify("ask "+a.address+" for its settings", a.err, false)
+			return k, silent, classify("ask "+a.address+" for its settings", a.err, false)
 		}
 		info := fields(a.text)
 		if info["loading"] == "1" { // until then it reports another append-only file
-			if s.known.cluster {
+			if k.cluster {
 				continue
 			}
-			return fmt.Errorf("%s: %w: the server is reading its data", a.address, store.ErrUnavailable)
+			return k, silent, fmt.Errorf("%s: %w: the server is reading its data", a.address, store.ErrUnavailable)
 		}
 		if info["role"] != "master" {
-			if s.known.cluster {
+			if k.cluster {
 				continue
 			}
-			return fmt.Errorf("%s: %w: expected a master, found a %s: open its master, or the sentinels with master_set=NAME",
-				a.address, store.ErrInvalid, info["role"])
+			return k, silent, fmt.Errorf("%s: %w: expected a master, found a %s: open its master, or the sentinels with "+
+				"master_set=NAME", a.address, store.ErrInvalid, info["role"])
 		}
 		masters++
-		if err := s.inspectMaster(ctx, a.address, a.node, info); err != nil {
-			return err
+		if err := s.inspectMaster(ctx, &k, last, a.address, a.node, info); err != nil {
+			return k, silent, err
 		}
 	}
 	if masters == 0 {
-		return fmt.Errorf("%w: no master answers", store.ErrUnavailable)
+		return k, silent, fmt.Errorf("%w: no master answers", store.ErrUnavailable)
 	}
-	if !s.known.aof || s.known.fsync != "always" || s.known.replicas {
-		s.cfg.log.Warn("the Redis server can lose what was acknowledged", "durable", s.known.durable())
-	}
-	return nil
+	return k, silent, nil
 }
 
-func (s *opening) inspectMaster(ctx context.Context, address string, node rueidis.Client,
+// inspectMaster adds the settings of a master to those of the weakest.
+func (s *Store) inspectMaster(ctx context.Context, k, last *settings, address string, node rueidis.Client,
 	info map[string]string) error {
 	version, software := info["redis_version"], "Redis "+info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
@@ -116,21 +134,30 @@ func (s *opening) inspectMaster(ctx context.Context, address string, node rueidi
 		return fmt.Errorf("%s: %w: expected Redis %s or newer, or Valkey, found %s", address, store.ErrSchema, minVersion,
 			software)
 	}
-	s.known.software = software
+	k.software = software
 	policy, fsync, aof := info["maxmemory_policy"], "", info["aof_enabled"] == "1"
-	if s.known.cluster {
+	k.lives[address] = info["run_id"]
+	same := last != nil && last.lives[address] != "" && last.lives[address] == info["run_id"]
+	if same {
+		fsync, k.whole = last.fsync, k.whole || last.whole
+	}
+	if k.cluster && !same {
 		full, err := node.Do(ctx, node.B().ConfigGet().Parameter("cluster-require-full-coverage").Build()).AsStrMap()
-		s.known.whole = s.known.whole || err == nil && full["cluster-require-full-coverage"] == "yes"
+		k.whole = k.whole || err == nil && full["cluster-require-full-coverage"] == "yes"
 	}
 	// Hosts of Redis may forbid CONFIG; INFO then has to do.
-	if config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync",
-		"appendonly").Build()).AsStrMap(); err == nil {
-		policy, fsync = config["maxmemory-policy"], config["appendfsync"]
+	if !same {
+		config, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory-policy", "appendfsync", "appendonly").Build()).
+			AsStrMap()
+		if err != nil {
+			config, err = node.Do(ctx, node.B().ConfigGet().Parameter("appendfsync").Build()).AsStrMap()
+		}
+		if err == nil {
+			fsync, policy = config["appendfsync"], cmp.Or(config["maxmemory-policy"], policy)
+		}
 		if !aof && config["appendonly"] == "yes" { // a replica that has just become the master begins its file
 			return fmt.Errorf("%s: %w: the server does not write its append-only file yet", address, store.ErrUnavailable)
 		}
-	} else if one, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendfsync").Build()).AsStrMap(); err == nil {
-		fsync = one["appendfsync"]
 	}
 	if policy != "" && policy != "noeviction" {
 		return fmt.Errorf("%s: %w: expected maxmemory-policy noeviction, found %s, by which the server deletes runs when "+
@@ -138,7 +165,7 @@ func (s *opening) inspectMaster(ctx context.Context, address string, node rueidi
 			address, store.ErrInvalid, policy)
 	}
 	if !aof {
-		s.known.aof = false
+		k.aof = false
 		if !s.cfg.volatile {
 			return fmt.Errorf("%s: %w: expected appendonly yes, found no: every run since the last snapshot would be lost with "+
 				"the server: "+
@@ -147,10 +174,10 @@ func (s *opening) inspectMaster(ctx context.Context, address string, node rueidi
 		}
 	}
 	if fsync != "always" {
-		s.known.fsync = fsync
+		k.fsync = fsync
 	}
 	if n, _ := strconv.Atoi(info["connected_slaves"]); n > 0 {
-		s.known.replicas = true
+		k.replicas = true
 	}
 	return nil
 }

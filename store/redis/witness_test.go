@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/redis"
 )
@@ -53,14 +55,14 @@ func (p *peer) tries(t *testing.T) bool {
 }
 
 // witnessOf waits until the witness of a node is connected, and returns its number.
-func witnessOf(t *testing.T, server *servers.Redis, node string) (number string) {
+func witnessOf(t *testing.T, url, node string) (number string) {
 	t.Helper()
 	patiently(t, func() error {
-		_, number, _ = strings.Cut(signOf(t, server, "{stet:0}", node), ";")
+		_, number, _ = strings.Cut(signOf(t, address(url), homeOf(url), node), ";")
 		if number == "" {
 			return store.ErrUnavailable
 		}
-		if list, err := server.Command("client", "list", "id", number); err != nil || list == "" {
+		if list, err := ask(t, address(url), "client", "list", "id", number); err != nil || list == "" {
 			return store.ErrUnavailable
 		}
 		return nil
@@ -82,21 +84,17 @@ func (p *peer) takes(t *testing.T) {
 // has claimed is suspect.
 func TestADeadProcessHasNoWitness(t *testing.T) {
 	t.Parallel()
-	server := servers.NewRedis(t, servers.Durable...)
-	a, b := newPeer(t, server.URL(), "a"), newPeer(t, server.URL(), "b")
-	newPeer(t, server.URL(), "c") // which lives
+	url, _ := shared(t)
+	a, b := newPeer(t, url, "a"), newPeer(t, url, "b")
+	newPeer(t, url, "c") // which lives
 	a.takes(t)
 	if _, err := a.s.Commit(t.Context(), store.Batch{Node: "a", Boot: "a-1", No: 1, Leases: a.leases,
 		Commands: []store.Command{start("r")}}); err != nil {
 		t.Fatal(err)
 	}
-	witnessOf(t, server, "a")
-	witnessOf(t, server, "c")
-	for looks := time.Now(); time.Since(looks) < 3*time.Second; { // b looks three times
-		if b.tries(t) {
-			t.Fatal("the shard of a living node was taken")
-		}
-	}
+	witnessOf(t, url, "a")
+	witnessOf(t, url, "c")
+	b.looksInVain(t, url)
 	if err := a.s.Close(); err != nil { // its connections end, as those of a process that was killed
 		t.Fatal(err)
 	}
@@ -117,20 +115,45 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 	}
 }
 
+// A process that is stopped reads nothing and asks nothing, on any of its connections, and they stay open. Its lease
+// counts until they end.
+func TestAProcessThatDoesNotReadIsAlive(t *testing.T) {
+	t.Parallel()
+	url, _ := shared(t)
+	proxy := servers.NewProxy(t, address(url))
+	a := newPeer(t, strings.Replace(url, address(url), proxy.Addr(), 1), "a")
+	b := newPeer(t, url, "b")
+	a.takes(t)
+	witnessOf(t, url, "a")
+	witnessOf(t, url, "b")
+	hold := proxy.HoldAll()
+	again := sync.OnceFunc(hold.Go)
+	t.Cleanup(again)
+	<-hold.Held
+	for range 2 { // for longer than between two looks, and shorter than WitnessAnswer
+		b.looksInVain(t, url)
+	}
+	again()
+	if err := a.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.takes(t)
+}
+
 // A process that is alone seldom looks for others: here never by itself. It hears of one that comes, and then learns
 // that it has died.
 func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
 	t.Parallel()
-	server := servers.NewRedis(t, servers.Durable...)
-	s := openAt(t, server.URL(), redis.Slots(1))
+	url, _ := shared(t)
+	s := openAt(t, url, redis.Slots(1))
 	redis.RestAlone(s, time.Hour)
 	a := &peer{s: s, node: store.Node{ID: "a", Boot: "a-1", Workflows: []string{"w"}}}
 	if _, err := s.Register(t.Context(), a.node); err != nil {
 		t.Fatal(err)
 	}
-	number := witnessOf(t, server, "a")
+	number := witnessOf(t, url, "a")
 	rest := func() int { // in seconds, since its last command
-		list, err := server.Command("client", "list", "id", number)
+		list, err := ask(t, address(url), "client", "list", "id", number)
 		_, text, _ := strings.Cut(list, " idle=")
 		text, _, _ = strings.Cut(text, " ")
 		seconds, atoiErr := strconv.Atoi(text)
@@ -149,8 +172,8 @@ func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
 		})
 	}
 	until(func() bool { return rest() >= 2 })
-	b := newPeer(t, server.URL(), "b")
-	witnessOf(t, server, "b")
+	b := newPeer(t, url, "b")
+	witnessOf(t, url, "b")
 	for range 2 { // it looks often now
 		until(func() bool { return rest() >= 1 })
 		until(func() bool { return rest() == 0 })
@@ -167,19 +190,19 @@ func TestAProcessThatIsAloneHearsOfAnother(t *testing.T) {
 // A witness that is cut comes back, and nobody takes the shards of its node meanwhile.
 func TestAWitnessThatIsCutComesBack(t *testing.T) {
 	t.Parallel()
-	server := servers.NewRedis(t, servers.Durable...)
-	a, b := newPeer(t, server.URL(), "a"), newPeer(t, server.URL(), "b")
+	url, _ := shared(t)
+	a, b := newPeer(t, url, "a"), newPeer(t, url, "b")
 	a.takes(t)
 	for i := range 10 {
-		number := witnessOf(t, server, "a")
-		if _, err := server.Command("client", "kill", "id", number); err != nil {
+		number := witnessOf(t, url, "a")
+		if _, err := ask(t, address(url), "client", "kill", "id", number); err != nil {
 			t.Fatal(err)
 		}
 		patiently(t, func() error {
 			if b.tries(t) {
 				t.Fatalf("cut %d: the shard of a living node was taken", i)
 			}
-			if witnessOf(t, server, "a") == number {
+			if witnessOf(t, url, "a") == number {
 				return store.ErrUnavailable
 			}
 			return nil
@@ -190,12 +213,12 @@ func TestAWitnessThatIsCutComesBack(t *testing.T) {
 // A node that is cut off from the server is as one that has died. What it then writes is fenced.
 func TestANodeThatIsCutOffIsFenced(t *testing.T) {
 	t.Parallel()
-	server := servers.NewRedis(t, servers.Durable...)
-	proxy := servers.NewProxy(t, server.Addr())
-	a := newPeer(t, strings.Replace(server.URL(), server.Addr(), proxy.Addr(), 1), "a")
-	b := newPeer(t, server.URL(), "b")
+	url, _ := shared(t)
+	proxy := servers.NewProxy(t, address(url))
+	a := newPeer(t, strings.Replace(url, address(url), proxy.Addr(), 1), "a")
+	b := newPeer(t, url, "b")
 	a.takes(t)
-	witnessOf(t, server, "a")
+	witnessOf(t, url, "a")
 	join := proxy.Sever()
 	t.Cleanup(join)
 	b.takes(t)
@@ -212,12 +235,13 @@ func TestANodeThatIsCutOffIsFenced(t *testing.T) {
 
 // A server that has begun since knows nothing of its former connections: leases count.
 func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	server := servers.NewRedis(t, servers.Durable...)
 	a, b := newPeer(t, server.URL(), "a"), newPeer(t, server.URL(), "b")
 	a.takes(t)
-	former := witnessOf(t, server, "b")
-	witnessOf(t, server, "a")
+	former := witnessOf(t, server.URL(), "b")
+	witnessOf(t, server.URL(), "a")
 	if err := a.s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,20 +251,21 @@ func TestAServerThatHasBegunKnowsNoWitness(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	witnessOf(t, server, "b")
+	witnessOf(t, server.URL(), "b")
 	t.Logf("the former witness was %s", former)
-	b.looksInVain(t, server)
+	b.looksInVain(t, server.URL())
 }
 
 // A server that is promoted has no connection of the former one's processes, dead or alive: leases count there.
 func TestAPromotedServerKnowsNoWitness(t *testing.T) {
+	soak.Faults(t)
 	t.Parallel()
 	sentinel := servers.NewRedisSentinel(t, servers.Durable...)
 	a, b := newPeer(t, sentinel.URL(), "a"), newPeer(t, sentinel.URL(), "b")
 	a.takes(t)
-	witnessOf(t, sentinel.Master, "a")
-	witnessOf(t, sentinel.Master, "b")
-	former := signOf(t, sentinel.Master, "{stet:0}", "b")
+	witnessOf(t, sentinel.Master.URL(), "a")
+	witnessOf(t, sentinel.Master.URL(), "b")
+	former := signOf(t, sentinel.Master.Addr(), "{stet:0}", "b")
 	if _, _, err := a.s.Apply(t.Context(), []store.Command{start("after")}); err != nil {
 		t.Fatal(err)
 	}
@@ -259,27 +284,46 @@ func TestAPromotedServerKnowsNoWitness(t *testing.T) {
 	}
 	servers.Until(t, "a witness at the new master", func() bool {
 		_, err := b.s.Describe(t.Context())
-		return err == nil && signOf(t, sentinel.Replica, "{stet:0}", "b") != former
+		return err == nil && signOf(t, sentinel.Replica.Addr(), "{stet:0}", "b") != former
 	})
-	b.looksInVain(t, sentinel.Replica)
+	b.looksInVain(t, sentinel.Replica.URL())
+}
+
+// TestASignOfAFormerLifeSaysNothing: the sign of a process is of a server that was promoted or begun since. The process
+// dies, and its lease counts.
+func TestASignOfAFormerLifeSaysNothing(t *testing.T) {
+	t.Parallel()
+	url, _ := shared(t)
+	a, b := newPeer(t, url, "a"), newPeer(t, url, "b")
+	a.takes(t)
+	number := witnessOf(t, url, "a")
+	witnessOf(t, url, "b")
+	sign := strings.Repeat("0", 40) + ";" + number
+	if _, err := ask(t, address(url), "hset", homeOf(url)+"g", "a\na-1", sign); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.s.Close(); err != nil { // its connections end, as those of a process that was killed
+		t.Fatal(err)
+	}
+	b.looksInVain(t, url)
 }
 
 // A process on a cluster has a witness in each lane. When it has died all of its shards are taken, by what each master
 // knows.
 func TestADeadProcessHasNoWitnessInAnyLane(t *testing.T) {
 	t.Parallel()
-	cluster := servers.NewRedisMasters(t, servers.Durable...)
-	a, b := newCrewPeer(t, cluster.URL(), "a"), newCrewPeer(t, cluster.URL(), "b")
+	url, prefix := servers.SharedRedisCluster(t)
+	a, b := newCrewPeer(t, url, prefix, "a"), newCrewPeer(t, url, prefix, "b")
 	servers.Until(t, "all shards", func() bool { return a.takesOf(t) == len(a.shards) })
 	homes := redis.Homes(a.s)
 	if len(homes) != 3 {
 		t.Fatalf("the store has %d lanes", len(homes))
 	}
-	for _, home := range homes {
-		master := cluster.Owner(t, cluster.SlotOf(t, home))
+	for i, home := range homes {
+		master := redis.Masters(a.s)[i]
 		servers.Until(t, "a witness", func() bool {
 			_, number, _ := strings.Cut(signOf(t, master, home, "a"), ";")
-			list, err := master.Command("client", "list", "id", cmp.Or(number, "0"))
+			list, err := ask(t, master, "client", "list", "id", cmp.Or(number, "0"))
 			return err == nil && strings.HasPrefix(list, "id=")
 		})
 	}
@@ -299,10 +343,11 @@ type crewPeer struct {
 	shards []store.Shard
 }
 
-func newCrewPeer(t *testing.T, url, id string) *crewPeer {
+func newCrewPeer(t *testing.T, url, prefix, id string) *crewPeer {
 	t.Helper()
 	const slots = 7
-	p := &crewPeer{openAt(t, url, redis.Slots(slots)), store.Node{ID: id, Boot: id + "-1", Workflows: []string{"w"}}, nil}
+	p := &crewPeer{s: openAt(t, url, redis.Prefix(prefix), redis.Slots(slots)),
+		node: store.Node{ID: id, Boot: id + "-1", Workflows: []string{"w"}}}
 	for slot := range slots {
 		p.shards = append(p.shards, store.Shard{Group: store.DefaultGroup, Slot: slot})
 	}
@@ -330,10 +375,16 @@ func (p *crewPeer) takesOf(t *testing.T) (held int) {
 	return held
 }
 
+// homeOf returns the tag of the first part of the store at a URL.
+func homeOf(url string) string {
+	_, prefix, _ := strings.Cut(url, "?prefix=")
+	return "{" + cmp.Or(prefix, "stet") + ":0}"
+}
+
 // signOf returns the sign of a node's witness at a server, in the lane whose home has a tag.
-func signOf(t *testing.T, server *servers.Redis, home, node string) string {
+func signOf(t *testing.T, addr, home, node string) string {
 	t.Helper()
-	sign, err := server.Command("hget", home+"g", node+"\n"+node+"-1")
+	sign, err := ask(t, addr, "hget", home+"g", node+"\n"+node+"-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,11 +392,13 @@ func signOf(t *testing.T, server *servers.Redis, home, node string) string {
 }
 
 // looksInVain: the node looks three times more, and does not get the shard.
-func (p *peer) looksInVain(t *testing.T, server *servers.Redis) {
+func (p *peer) looksInVain(t *testing.T, url string) {
 	t.Helper()
-	for last, looks := "", 0; looks < 4; {
-		number := witnessOf(t, server, p.node.ID)
-		list, err := server.Command("client", "list", "id", number)
+	again := time.NewTicker(20 * time.Millisecond) // nothing tells when it has looked
+	defer again.Stop()
+	for last, looks := "", 0; looks < 4; <-again.C {
+		number := witnessOf(t, url, p.node.ID)
+		list, err := ask(t, address(url), "client", "list", "id", number)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ const (
 
 // Backup writes a consistent copy of the store to a new file, while others read
 // and write. The file appears only when it is complete and synced; an existing
-// one is not overwritten (store.ErrInvalid).
+// one is not overwritten (store.ErrInvalid). Only the process's user may read it.
 //
 // The copy is made through the connection that writes, in pieces. So commits of this
 // process in the meantime go into the copy too, and no snapshot is kept that would let
@@ -47,7 +47,7 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(f.Chmod(private), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("backup to %s: %w: %w", path, store.ErrUnavailable, err)
 	}
 	if err := os.Link(copied, path); err != nil {

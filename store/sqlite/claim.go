@@ -241,13 +241,13 @@ func (l *lookShard) run() error {
 	}
 	for _, workflow := range l.due {
 		if l.knows(workflow) {
-			if err := l.find(isDue, dueRuns, workflow, l.req.Limit+1); err != nil {
+			if err := l.find(isDue, workflow, dueRuns, workflow, l.req.Limit+1); err != nil {
 				return err
 			}
 		}
 	}
 	if l.items {
-		if err := l.find(isCalled, calledRuns, l.req.Limit+1); err != nil {
+		if err := l.find(isCalled, "", calledRuns, l.req.Limit+1); err != nil {
 			return err
 		}
 		var n int64
@@ -258,7 +258,7 @@ func (l *lookShard) run() error {
 	}
 	for _, runs := range l.marked {
 		if l.loads(runs) {
-			if err := l.find(isMarked, markedRuns, runs.workflow, runs.build, l.req.Limit+1); err != nil {
+			if err := l.find(isMarked, runs.workflow, markedRuns, runs.workflow, runs.build, l.req.Limit+1); err != nil {
 				return err
 			}
 		}
@@ -266,10 +266,10 @@ func (l *lookShard) run() error {
 	return l.wake(l.c, l.args, l.asleep)
 }
 
-// find adds candidates of a class.
-func (l *lookShard) find(class int, query string, more ...any) error {
+// find adds candidates of a class and the line of a workflow.
+func (l *lookShard) find(class int, workflow, query string, more ...any) error {
 	return l.c.each(query, slices.Concat(l.args, more), func(s *sqlite3.Stmt) error {
-		l.candidates = append(l.candidates, sqlstore.Candidate{Class: class, Order: s.ColumnInt64(1),
+		l.candidates = append(l.candidates, sqlstore.Candidate{Class: class, Order: s.ColumnInt64(1), Workflow: workflow,
 			No: store.RunNo(s.ColumnInt64(0))})
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -256,6 +257,12 @@ func classifyWithin(ctx context.Context, act string, err error) error {
 	return classify(act, err)
 }
 
+// freeRoom is what to do when the disk is full.
+const freeRoom = "; free some room on the disk, and it goes on"
+
+// noRoom reports whether the disk is full. The driver gives SQLite another code for a write that finds no room.
+func noRoom(err error) bool { return errors.Is(err, sqlite3.FULL) || errors.Is(err, syscall.ENOSPC) }
+
 // classify gives an error of SQLite the contract's class.
 func classify(act string, err error) error {
 	if err == nil {
@@ -268,8 +275,8 @@ func classify(act string, err error) error {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed),
 		errors.Is(err, store.ErrBadCursor), errors.Is(err, store.ErrSchema), errors.Is(err, store.ErrDamaged):
 		return err
-	case errors.Is(err, sqlite3.FULL):
-		return wrap(store.ErrUnavailable, "; free some room on the disk, and it goes on")
+	case noRoom(err):
+		return wrap(store.ErrUnavailable, freeRoom)
 	case errors.Is(err, sqlite3.BUSY), errors.Is(err, sqlite3.LOCKED):
 		return wrap(store.ErrUnavailable, "; another process has kept the write lock for "+lockWait.String())
 	case errors.Is(err, sqlite3.NOTADB):

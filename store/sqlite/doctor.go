@@ -52,7 +52,7 @@ var checks = []check{
 		(SELECT 1 FROM stet_runs r, json_each(r.tags) k WHERE r.run_no=t.tagged AND k.key%2=0 AND k.value=t.key
 		AND json_extract(r.tags, '$['||(k.key+1)||']')=t.value))
 		+ (SELECT count(*) FROM stet_runs r, json_each(r.tags) k WHERE k.key%2=0 AND NOT EXISTS (SELECT 1 FROM stet_tags t
-		WHERE t.tagged=r.run_no AND t.key=k.value))`},
+		WHERE t.key=k.value AND t.value=json_extract(r.tags, '$['||(k.key+1)||']') AND t.tagged=r.run_no))`},
 	{"values and streams belong to a run", `SELECT count(*) FROM stet_feeds f
 		WHERE NOT EXISTS (SELECT 1 FROM stet_runs r WHERE r.run_no=f.run_no)`},
 	{"streams have no gap", `SELECT (SELECT count(*) FROM stet_feeds f WHERE stream=1 AND f.last-f.dropped<>
@@ -70,7 +70,7 @@ var checks = []check{
 func (s *Store) Doctor(ctx context.Context) ([]Finding, error) {
 	var findings []Finding
 	add := func(what string, ok bool, detail string) { findings = append(findings, Finding{what, ok, detail}) }
-	err := s.read.do(ctx, "doctor", func(c *conn) error {
+	err := s.read.sorting(ctx, "doctor", func(c *conn) error {
 		var result, mode string
 		var sync int64
 		if _, err := c.row("PRAGMA integrity_check(1)", nil, &result); err != nil {

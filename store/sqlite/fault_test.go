@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"errors"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
@@ -34,6 +37,28 @@ func TestFullDiskRefusesAndGoesOnWithoutARestart(t *testing.T) {
 		t.Errorf("expected the batch to be committed now, got %+v, %v", got, err)
 	}
 	apply(t, s, start("a"))
+}
+
+// TestFullDiskIsNamed: the system's own error, which the driver reports as one of input and output, says what to do.
+func TestFullDiskIsNamed(t *testing.T) {
+	fs, opt := newTestFS(t)
+	s, run, b := one(t, opt)
+	fs.setFault(func(c change) error {
+		if c.kind == "write" {
+			return &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	batch := b.next(done(run, 1, []byte("x")))
+	_, err := s.Commit(t.Context(), batch)
+	wantErr(t, err, store.ErrUnavailable)
+	if err == nil || !strings.Contains(err.Error(), "free some room on the disk") {
+		t.Errorf("expected the error to say what to do, found %v", err)
+	}
+	fs.setFault(nil)
+	if got, err := s.Commit(t.Context(), batch); err != nil || got.Turns[0].Verdict != store.Committed {
+		t.Errorf("expected the batch to be committed now, got %+v, %v", got, err)
+	}
 }
 
 func TestFailedSyncLeavesTheOutcomeOpen(t *testing.T) {

@@ -100,9 +100,13 @@ var errEnough = errors.New("enough")
 
 // tagged adds the filter's tags to a query. Unless the query names its runs, the
 // first key leads it.
-func (s *search) tagged(f *store.Filter) error {
+func (s *search) tagged(f *store.Filter, leading string) error {
 	values := f.TagValues()
-	for i, key := range slices.Sorted(maps.Keys(values)) {
+	keys := slices.Sorted(maps.Keys(values))
+	if leading != "" {
+		keys = append([]string{leading}, slices.DeleteFunc(keys, func(key string) bool { return key == leading })...)
+	}
+	for i, key := range keys {
 		list, err := json.Marshal(values[key])
 		if err != nil {
 			return err

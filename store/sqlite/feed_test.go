@@ -37,7 +37,7 @@ func TestStatementsOfATurnThatShows(t *testing.T) {
 func TestPlansOfFeeds(t *testing.T) {
 	s := open(t, testPath(t))
 	tagged, err := newSearch(&store.Filter{Tags: []store.Pair{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}},
-		Workflows: []string{"w"}}, false, s.cfg.window)
+		Workflows: []string{"w"}}, false, s.cfg.window, lead{})
 	if err != nil {
 		t.Fatal(err)
 	}

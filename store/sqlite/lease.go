@@ -20,6 +20,9 @@ type nodeAbout struct {
 	TTL    store.Delay
 	Bodies []store.Body `json:",omitempty"`
 	Tasks  []string     `json:",omitempty"`
+	Lost   []store.Loss `json:",omitempty"`
+	Zones  string       `json:",omitempty"`
+	Lacks  []string     `json:",omitempty"`
 }
 
 // Register implements store.Store.
@@ -31,7 +34,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks})
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks, n.Lost, n.Zones, n.Lacks})
 	if err != nil {
 		return 0, err
 	}

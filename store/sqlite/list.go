@@ -56,23 +56,31 @@ const everyWorkflow = "workflow IN (" + workflowNames + ")"
 const claimedIn = `run_no IN (SELECT a.run_no FROM json_each(?) AS w CROSS JOIN stet_runs AS a
 	INDEXED BY stet_runs_claimed ON a.grp=w.value->>0 AND a.slot=w.value->>1 WHERE a.ready=2)`
 
-// newSearch returns the query of a filter. listed says that the index of
-// workflows and statuses is to be used even if the filter names none.
-func newSearch(f *store.Filter, listed bool, window int64) (*search, error) {
-	s := &search{from: "stet_runs", window: window, direct: len(f.IDs)+len(f.Nos)+len(f.Claimed) > 0}
+// newSearch returns the query of a filter, which begins with the lead. listed says that the
+// index of workflows and statuses is to be used even if the filter names none.
+func newSearch(f *store.Filter, listed bool, window int64, l lead) (*search, error) {
+	s := &search{from: "stet_runs", window: window}
+	s.direct = len(f.IDs)+len(f.Nos)+len(f.Claimed) > 0 || l.nos != nil || l.one || l.ids
 	s.and("true")
-	if !s.direct {
+	if l.ids {
+		query, args := begins(f.IDPrefix)
+		s.from, s.args = "("+query+") CROSS JOIN stet_runs ON run_no=begun", args
+	}
+	if !s.direct || l.one {
 		s.since, s.before = sqlstore.CreatedWithin(f)
 	}
-	marked := f.Marks&^store.Held != 0 && !s.direct && f.Parent == 0 && len(f.Tags) == 0
+	marked := f.Marks&^store.Held != 0 && !s.direct && f.Parent == 0 && (len(f.Tags) == 0 || l.marked)
 	if marked {
 		s.from += " INDEXED BY stet_runs_marked"
 		s.direct = true
 		s.and("marks&15<>0")
 	}
-	s.tags = len(f.Tags) > 0 && !s.direct && f.Parent == 0
-	var errs [5]error
-	errs[4] = s.tagged(f)
+	s.tags = len(f.Tags) > 0 && !s.direct && f.Parent == 0 && !l.listing
+	var errs [6]error
+	errs[4] = s.tagged(f, l.key)
+	if l.nos != nil {
+		errs[5] = s.in("run_no", l.nos)
+	}
 	if len(f.IDs) > 0 {
 		errs[0] = s.in("id", f.IDs)
 	}
@@ -162,27 +170,37 @@ func afterPrefix(prefix string) string {
 	return string(b)
 }
 
-// windows calls fn for the windows of run numbers below the given one, or for
-// all with 0, from the newest down, until fn has enough.
-func (s *search) windows(c *conn, below store.RunNo, fn func(args []any) (enough bool, err error)) error {
-	lowest, high := int64(1), int64(below)
+// numbers returns the bounds of the numbers of what is sought below one, or of all with 0: from the first on, below the
+// second.
+func (s *search) numbers(c *conn, below store.RunNo) (lowest, high int64, err error) {
+	lowest, high = 1, int64(below)
 	if high == 0 {
 		if _, err := c.row("SELECT coalesce(max(run_no), 0)+1 FROM stet_runs", nil, &high); err != nil {
-			return err
+			return 0, 0, err
 		}
 	}
 	if s.since != 0 {
 		if _, err := c.row(form(sqlstore.NumberAt), []any{s.since}, &lowest); err != nil {
-			return err
+			return 0, 0, err
 		}
 		lowest++
 	}
 	if s.before != 0 {
 		var last int64
 		if _, err := c.row(form(sqlstore.NumberAt), []any{s.before}, &last); err != nil {
-			return err
+			return 0, 0, err
 		}
 		high = min(high, last+1)
+	}
+	return lowest, high, nil
+}
+
+// windows calls fn for the windows of run numbers below the given one, or for
+// all with 0, from the newest down, until fn has enough.
+func (s *search) windows(c *conn, below store.RunNo, fn func(args []any) (enough bool, err error)) error {
+	lowest, high, err := s.numbers(c, below)
+	if err != nil {
+		return err
 	}
 	for high > lowest {
 		low := max(high-s.window, lowest)
@@ -210,12 +228,19 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
-	q, err := newSearch(&f, false, s.cfg.window)
-	if err != nil {
-		return store.Page{}, err
-	}
 	var page store.Page
 	err = s.read.do(ctx, "list runs", func(c *conn) error {
+		l, err := c.narrow(&f, s.cfg.sorted)
+		if err != nil {
+			return err
+		}
+		if l.nos == nil && meets(&f) {
+			return s.listMeeting(c, &f, limit, below, &page)
+		}
+		q, err := newSearch(&f, false, s.cfg.window, l)
+		if err != nil {
+			return err
+		}
 		query := "SELECT " + runColumns + " FROM " + q.from + " WHERE " + q.text.String() + " ORDER BY run_no DESC LIMIT ?"
 		return q.windows(c, below, func(args []any) (bool, error) {
 			first := len(page.Runs)
@@ -227,7 +252,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 				return false, err
 			}
 			for i := range page.Runs[first:] {
-				if err := c.fill(&page.Runs[first+i], f.Values); err != nil {
+				if err := c.fill(&page.Runs[first+i], &f); err != nil {
 					return false, err
 				}
 			}
@@ -244,13 +269,10 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, nil
 }
 
-// fill reads the values of a listed run, or drops them.
-func (c *conn) fill(r *store.Run, values bool) error {
-	if values {
-		return c.payloads(r)
-	}
-	r.Input, r.Output, r.Waits = nil, nil, nil
-	return nil
+// fill reads the values of a listed run that the filter keeps, and drops the others.
+func (c *conn) fill(r *store.Run, f *store.Filter) error {
+	f.Trim(r)
+	return c.payloads(r, f)
 }
 
 // Count implements store.Store.
@@ -263,7 +285,17 @@ func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Tally, error
 		if f.Most > 0 && f.Plain() {
 			return c.countSome(&f, counts)
 		}
-		q, err := newSearch(&f, true, s.cfg.window)
+		rest := f
+		if rest.EndedFrom, rest.EndedBefore = 0, 0; f.EndedFrom|f.EndedBefore != 0 && rest.Plain() {
+			return c.countEnded(&f, func(workflow string, status store.Status, runs int64) {
+				counts[storekit.Counted{Workflow: workflow, Status: status}] += runs
+			})
+		}
+		l, err := c.rarest(&f, s.cfg.sorted)
+		if err != nil {
+			return err
+		}
+		q, err := newSearch(&f, true, s.cfg.window, l)
 		if err != nil {
 			return err
 		}

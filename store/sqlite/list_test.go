@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // TestListingsThroughManyWindows compares listings of a store that looks at three
-// run numbers at a time with those of store/memory.
+// run numbers at a time, and sorts none or a few, with those of store/memory.
 func TestListingsThroughManyWindows(t *testing.T) {
 	clock := newTestClock()
 	s, oracle := open(t, testPath(t), Clock(clock.now)), memory.New(memory.Clock(clock.now))
@@ -25,6 +26,10 @@ func TestListingsThroughManyWindows(t *testing.T) {
 		c := start(fmt.Sprintf("%s-%d", []string{"a", "b", "ab", "\U0010ffff"}[i%4], i))
 		c.Start.Workflow = []string{"w", "x", "long name", "é"}[i%5%4]
 		c.Start.Parent = store.RunNo(i % 7)
+		c.Start.Tags = []store.Pair{{Key: "half", Value: fmt.Sprint(i % 2)}, {Key: "most", Value: fmt.Sprint(i % 9 / 8)}}
+		if i < 4 {
+			c.Start.Tags = append(c.Start.Tags, store.Pair{Key: "zero", Value: "old"})
+		}
 		for _, target := range []store.Store{s, oracle} {
 			if _, _, err := target.Apply(t.Context(), []store.Command{c}); err != nil {
 				t.Fatal(err)
@@ -58,8 +63,25 @@ func TestListingsThroughManyWindows(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	some := func() bool { return rng.IntN(3) == 0 }
-	for range soak.Cases(t, 300) {
-		f := store.Filter{Limit: rng.IntN(6)}
+	ends := []store.Time{0, store.TimeOf(clock.now()).Add(-time.Second), store.TimeOf(clock.now()).Add(time.Second)}
+	for range soak.Cases(t, 600) {
+		s.cfg.sorted = []int{0, 5, 1000}[rng.IntN(3)]
+		f := store.Filter{Limit: rng.IntN(6), ByEnded: rng.IntN(4) == 0}
+		if some() {
+			f.Tags = append(f.Tags, store.Pair{Key: "half", Value: "1"})
+		}
+		if some() {
+			f.Tags = append(f.Tags, store.Pair{Key: "most", Value: "0"}, store.Pair{Key: "most", Value: "1"})
+		}
+		if some() {
+			f.Tags = append(f.Tags, store.Pair{Key: "zero", Value: []string{"old", "none"}[rng.IntN(2)]})
+		}
+		if some() {
+			f.EndedFrom = ends[rng.IntN(3)]
+		}
+		if some() {
+			f.EndedBefore = ends[rng.IntN(3)]
+		}
 		if some() {
 			f.Workflows = []string{"x", "none", "é"}[rng.IntN(2):]
 		}
@@ -97,6 +119,7 @@ func TestListingsThroughManyWindows(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("list %+v (-memory +sqlite):\n%s", f, diff)
 		}
+		f.ByEnded = false
 		count, err := s.Count(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
@@ -126,19 +149,19 @@ var small = regexp.MustCompile(`json_each|VIRTUAL TABLE|^(l|w|built|\(subquery-\
 // TestPlans pins that no query of the engine's daily work reads a whole table.
 func TestPlans(t *testing.T) {
 	s := open(t, testPath(t))
-	failed, err := newSearch(&store.Filter{Statuses: []store.Status{store.Failed}}, false, s.cfg.window)
+	failed, err := newSearch(&store.Filter{Statuses: []store.Status{store.Failed}}, false, s.cfg.window, lead{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	children, err := newSearch(&store.Filter{Parent: 1}, false, s.cfg.window)
+	children, err := newSearch(&store.Filter{Parent: 1}, false, s.cfg.window, lead{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byID, err := newSearch(&store.Filter{IDs: []string{"a"}}, false, s.cfg.window)
+	byID, err := newSearch(&store.Filter{IDs: []string{"a"}}, false, s.cfg.window, lead{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := newSearch(&store.Filter{Claimed: []store.Shard{{Group: "g"}}}, false, s.cfg.window)
+	claimed, err := newSearch(&store.Filter{Claimed: []store.Shard{{Group: "g"}}}, false, s.cfg.window, lead{})
 	if err != nil {
 		t.Fatal(err)
 	}

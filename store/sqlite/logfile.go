@@ -1,6 +1,9 @@
 package sqlite
 
 import (
+	"errors"
+	"syscall"
+
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	"github.com/ncruces/go-sqlite3/vfs"
@@ -70,8 +73,17 @@ func (f *logFile) flush() error {
 	}
 	p := f.kept
 	f.kept = f.kept[:0]
-	_, err := f.File.WriteAt(p, f.at)
+	_, err := f.write(p, f.at)
 	return err
+}
+
+// write writes to the file. A full disk gets its own code, which the driver gives to other errors than those of files.
+func (f *logFile) write(p []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(p, off)
+	if errors.Is(err, syscall.ENOSPC) {
+		err = vfs.SystemError(err, sqlite3.FULL)
+	}
+	return n, err
 }
 
 func (f *logFile) WriteAt(p []byte, off int64) (int, error) {
@@ -81,7 +93,7 @@ func (f *logFile) WriteAt(p []byte, off int64) (int, error) {
 		}
 	}
 	if !f.gathers {
-		return f.File.WriteAt(p, off)
+		return f.write(p, off)
 	}
 	if len(f.kept) == 0 {
 		f.at = off

@@ -22,14 +22,15 @@ var endIndexes = map[string]string{"stet_runs_ended": "expires IS NULL", "stet_r
 
 // merge is a list under way.
 type merge struct {
-	limit int
-	after store.Place   // the list goes on there; by numbers Ended is 0
-	first []store.Place // the first of those found
+	limit  int
+	sorted int           // see defaultSorted
+	after  store.Place   // the list goes on there; by numbers Ended is 0
+	first  []store.Place // the first of those found
 }
 
 // listMerged lists by the index of listings, or by those of ends.
 func (s *Store) listMerged(ctx context.Context, f *store.Filter) (page store.Page, err error) {
-	m := merge{}
+	m := merge{sorted: s.cfg.sorted}
 	if f.ByEnded {
 		m.limit, m.after, err = f.After()
 	} else if m.limit, m.after.No, err = f.Bounds(); m.after.No == 0 {
@@ -51,7 +52,7 @@ func (s *Store) listMerged(ctx context.Context, f *store.Filter) (page store.Pag
 			if err != nil {
 				return err
 			}
-			if err := c.fill(&page.Runs[len(page.Runs)-1], f.Values); err != nil {
+			if err := c.fill(&page.Runs[len(page.Runs)-1], f); err != nil {
 				return err
 			}
 		}
@@ -70,12 +71,16 @@ func (s *Store) listMerged(ctx context.Context, f *store.Filter) (page store.Pag
 
 // gather reads the first places of all parts.
 func (m *merge) gather(c *conn, f *store.Filter) error {
-	named := len(f.IDs)+len(f.Nos)+len(f.Claimed)+len(f.Tags) > 0 || f.Parent != 0
+	l, err := c.narrow(f, m.sorted)
+	if err != nil {
+		return err
+	}
+	named := len(f.IDs)+len(f.Nos)+len(f.Claimed) > 0 || f.Parent != 0 || l.nos != nil
 	rest := *f
 	if !named {
 		rest.Statuses = nil
 	}
-	q, err := newSearch(&rest, false, 0)
+	q, err := newSearch(&rest, false, 0, l)
 	if err != nil {
 		return err
 	}

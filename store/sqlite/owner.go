@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/stet-run/stet/store"
@@ -27,10 +28,11 @@ func (l *ownerLock) enter() (locked bool, err error) {
 	if l.file != nil {
 		return true, nil
 	}
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, private)
 	if err != nil {
 		return false, err
 	}
+	shareMode(strings.TrimSuffix(l.path, "-owner"), l.path)
 	locked, err = lockFile(f)
 	if !locked || err != nil {
 		_ = f.Close() // nothing was written

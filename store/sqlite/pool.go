@@ -82,7 +82,7 @@ func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
 	c.SetInterrupt(ctx)
 	err := c.beginRead()
 	if err == nil {
-		err = fn(c)
+		err = bounded(func() error { return fn(c) })
 	}
 	c.SetInterrupt(context.Background())
 	if !c.GetAutocommit() {
@@ -97,6 +97,30 @@ func (p *pool) do(ctx context.Context, act string, fn func(*conn) error) error {
 		_ = c.close() // another is opened later; err matters more
 	}
 	return classify(act, err)
+}
+
+// sorting calls fn in a read transaction of a connection of its own, which sorts in temporary files and not in its
+// memory. A connection that has been used may be unable to change over.
+func (p *pool) sorting(ctx context.Context, act string, fn func(*conn) error) error {
+	if p.s.closed.Load() {
+		return store.ErrClosed
+	}
+	c, err := openConn(ctx, &p.s.cfg, sqlite3.OPEN_READWRITE)
+	if err != nil {
+		return classifyWithin(ctx, act, err)
+	}
+	c.SetInterrupt(ctx)
+	if err = c.sortOnDisk(true); err == nil {
+		err = c.beginRead()
+	}
+	if err == nil {
+		err = bounded(func() error { return fn(c) })
+	}
+	c.SetInterrupt(context.Background())
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return classify(act, errors.Join(err, c.close()))
 }
 
 // maxRead is how long a read transaction may live before breathe ends it: as long as a

@@ -164,6 +164,7 @@ func committerProcess(path string) error {
 }
 
 func TestKillLosesNothingAcknowledged(t *testing.T) {
+	soak.Faults(t)
 	s := open(t, testPath(t))
 	apply(t, s, start("run-1"))
 	for life := range 5 * soak.Times(t) {
@@ -184,6 +185,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 }
 
 func TestKilledOwnerIsReplacedAtOnce(t *testing.T) {
+	soak.Faults(t)
 	s := open(t, testPath(t))
 	apply(t, s, start("run-1"))
 	p := begin(t, "owner", s.Path())
@@ -198,6 +200,27 @@ func TestKilledOwnerIsReplacedAtOnce(t *testing.T) {
 	got := acquire(t, s, testNode)
 	if !got.Held || got.Clean || got.Suspects != 1 || got.Lease.Epoch != epoch+1 {
 		t.Errorf("expected to take the lease of a dead process with epoch %d and one suspect, got %+v", epoch+1, got)
+	}
+}
+
+// TestClosedOwnerIsReplacedAtOnce is TestKilledOwnerIsReplacedAtOnce within one process: a handle that is closed gives
+// up the system's lock as a process does that dies, and its leases stay.
+func TestClosedOwnerIsReplacedAtOnce(t *testing.T) {
+	s := open(t, testPath(t))
+	apply(t, s, start("run-1"))
+	owner := open(t, s.Path())
+	held := acquire(t, owner, otherNode)
+	claim(t, owner, held.Lease)
+	if got := acquire(t, s, testNode); got.Held || got.Lease != held.Lease {
+		t.Fatalf("expected the other handle to hold the lease, got %+v", got)
+	}
+	if err := owner.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := acquire(t, s, testNode)
+	if !got.Held || got.Clean || got.Suspects != 1 || got.Lease.Epoch != held.Lease.Epoch+1 {
+		t.Errorf("expected to take the lease of a dead owner with epoch %d and one suspect, got %+v",
+			held.Lease.Epoch+1, got)
 	}
 }
 
@@ -294,6 +317,7 @@ func TestShardsOfADeadOwnerAreTakenOneByOne(t *testing.T) {
 // TestProcessesShareTheFile lets a process that commits without a break meet
 // others that start runs: nobody fails, and nobody starves.
 func TestProcessesShareTheFile(t *testing.T) {
+	soak.Faults(t)
 	s, run, b := one(t)
 	senders := []*process{begin(t, "sender", s.Path()), begin(t, "sender", s.Path())}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -328,6 +352,51 @@ func TestProcessesShareTheFile(t *testing.T) {
 	tallies, err := s.Count(t.Context(), store.Filter{Statuses: []store.Status{store.Queued}})
 	if err != nil || len(tallies) != 1 || tallies[0].Runs != total {
 		t.Errorf("expected %d runs that wait, got %+v, %v", total, tallies, err)
+	}
+}
+
+// TestHandlesShareTheFile is TestProcessesShareTheFile within one process: handles that start runs meet one that
+// commits until all are started.
+func TestHandlesShareTheFile(t *testing.T) {
+	s, run, b := one(t)
+	const each = 20
+	var starting, busy sync.WaitGroup
+	done := make(chan struct{})
+	for h := range 2 {
+		other := open(t, s.Path())
+		starting.Go(func() {
+			for n := range each {
+				if _, _, err := other.Apply(t.Context(), []store.Command{start(fmt.Sprintf("from-%d-%d", h, n))}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	busy.Go(func() {
+		for seq := int64(1); ; {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			turn := &store.Turn{Run: run, Shard: testShard}
+			for range 50 {
+				turn.Entries = append(turn.Entries, doneEntry(seq, []byte("value")))
+				seq++
+			}
+			if _, err := s.Commit(t.Context(), b.next(turn)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	starting.Wait()
+	close(done)
+	busy.Wait()
+	tallies, err := s.Count(t.Context(), store.Filter{Statuses: []store.Status{store.Queued}})
+	if err != nil || len(tallies) != 1 || tallies[0].Runs != 2*each {
+		t.Errorf("expected %d runs that wait, got %+v, %v", 2*each, tallies, err)
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 				err = json.Unmarshal(r.ColumnRawText(5), &n.Workflows)
 			}
 			n.Groups, n.Requirements, n.TTL, n.Bodies = about.Groups, about.Needs, about.TTL, about.Bodies
-			n.Tasks = about.Tasks
+			n.Tasks, n.Lost, n.Zones, n.Lacks = about.Tasks, about.Lost, about.Zones, about.Lacks
 			d.Nodes = append(d.Nodes, n)
 			return err
 		})
@@ -175,4 +175,38 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 			})
 	})
 	return items, err
+}
+
+// Pending implements store.Store.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
+	from, args := "stet_inbox WHERE state IN ({new},{seen}) AND state<{consumed} AND run_no=?", []any{int64(q.Run)}
+	switch updates := len(q.Kinds) == 1 && q.Kinds[0] == store.ItemUpdate; {
+	case updates: // an index has those without an answer
+		from = "stet_inbox INDEXED BY stet_inbox_unanswered WHERE kind={update} AND verdict IS NULL AND " +
+			"state<{consumed} AND run_no=?"
+	case q.Kinds != nil:
+		numbers := make([]int, len(q.Kinds))
+		for i, kind := range q.Kinds {
+			numbers[i] = int(kind)
+		}
+		text, err := json.Marshal(numbers)
+		if err != nil {
+			return sum, err
+		}
+		from, args = from+" AND kind IN (SELECT value FROM json_each(?))", append(args, string(text))
+	}
+	if q.Name != "" {
+		from, args = from+" AND name=?", append(args, q.Name)
+	}
+	err = s.read.do(ctx, "count an inbox", func(c *conn) error {
+		var items, last int64
+		_, err := c.row("SELECT count(*), coalesce(sum(length(val)), 0), coalesce(max(item_no), 0) FROM "+from, args, &items,
+			&sum.Bytes, &last)
+		if sum.Items = int(items); err != nil || items == 0 {
+			return err
+		}
+		_, err = c.row("SELECT item_id FROM stet_inbox WHERE item_no=?", []any{last}, &sum.Last)
+		return err
+	})
+	return sum, err
 }

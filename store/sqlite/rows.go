@@ -46,12 +46,14 @@ func scanRun(s *sqlite3.Stmt) store.Run {
 }
 
 // payloads reads the input and output that are too long for the run's row.
-func (c *conn) payloads(r *store.Run) error {
+func (c *conn) payloads(r *store.Run, f *store.Filter) error {
+	input, output := f.Keeps(r)
 	for what, p := range map[int]struct {
 		size int
+		kept bool
 		into *[]byte
-	}{payloadInput: {r.InputSize, &r.Input}, payloadOutput: {r.OutputSize, &r.Output}} {
-		if p.size <= smallPayload {
+	}{payloadInput: {r.InputSize, input, &r.Input}, payloadOutput: {r.OutputSize, output, &r.Output}} {
+		if p.size <= smallPayload || !p.kept {
 			continue
 		}
 		if _, err := c.row("SELECT val FROM stet_payloads WHERE run_no=? AND what=?",
@@ -73,7 +75,7 @@ func (c *conn) runByNo(no store.RunNo) (r store.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	return r, c.payloads(&r)
+	return r, c.payloads(&r, &store.Filter{Values: true})
 }
 
 const (

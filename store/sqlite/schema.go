@@ -29,12 +29,21 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.advance(ctx, list)
+}
+
+// advance applies those of the migrations that the file lacks, with temporary files: one may build an index over a
+// large table, for which the memory of the connection is too small.
+func (s *Store) advance(ctx context.Context, list []sqlstore.Migration) error {
 	schema, err := s.mayUse(s.write.c, list)
 	s.schema = schema.version
 	if err != nil || schema.version >= len(list) {
 		return err
 	}
-	return s.write.do(ctx, "migrate "+s.cfg.path, func(c *conn, now store.Time) error {
+	if err := s.write.c.sortOnDisk(schema.version > 0); err != nil { // a new file has nothing to sort
+		return err
+	}
+	err = s.write.do(ctx, "migrate "+s.cfg.path, func(c *conn, now store.Time) error {
 		schema, err := s.mayUse(c, list) // another process may have been first
 		if err != nil {
 			return err
@@ -45,6 +54,10 @@ func (s *Store) migrate(ctx context.Context) error {
 		s.schema = max(schema.version, len(list))
 		return nil
 	})
+	if err != nil {
+		return err // Open ends
+	}
+	return s.write.c.sortOnDisk(false)
 }
 
 // mayUse reads the schema of the file. It refuses a schema that this binary cannot use, and

@@ -40,6 +40,7 @@ type config struct {
 	vfs    string
 	wal    walBounds
 	window int64 // of run numbers, see defaultWindow
+	sorted int   // of a list, see defaultSorted
 	restAt int   // so many items that make no run ready are put to rest, see rest
 	now    func() store.Time
 	log    *slog.Logger
@@ -89,7 +90,7 @@ const minVersion = "3.51.3"
 func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	cfg := config{
 		path: path, now: storekit.Monotonic(time.Now, uptime()), log: slog.Default(), wal: defaultBounds,
-		window: defaultWindow, restAt: restAt,
+		window: defaultWindow, sorted: defaultSorted, restAt: restAt,
 	}
 	for _, opt := range opts {
 		opt(&cfg)
@@ -175,6 +176,8 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	// By now a new file has a log, with the schema alone.
+	s.shareModes()
 	if _, err := c.row("PRAGMA data_version", nil, &s.write.version); err != nil { // after the mode was changed
 		return err
 	}

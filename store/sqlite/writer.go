@@ -68,6 +68,11 @@ func (w *writer) unlock() { <-w.inUse }
 // open opens the connection. The WAL is made here at the latest, so the folder is synced:
 // a power cut that loses the name of a file loses the file.
 func (w *writer) open(ctx context.Context) error {
+	if w.s.cfg.vfs == "" {
+		if err := create(w.s.cfg.path); err != nil {
+			return err
+		}
+	}
 	c, err := openConn(ctx, &w.s.cfg, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
 	if err != nil {
 		return err
@@ -87,6 +92,7 @@ func (w *writer) open(ctx context.Context) error {
 	if w.wal.path = w.s.logPath(); w.wal.path == "" {
 		return nil
 	}
+	w.s.shareModes()
 	return syncFolder(filepath.Dir(w.s.cfg.path))
 }
 
@@ -132,7 +138,7 @@ func (w *writer) act(ctx context.Context, act string, synced bool, fn func(c *co
 	}()
 	err := w.begin(ctx, synced)
 	if err == nil {
-		err = fn(w.c, w.s.clock.read())
+		err = bounded(func() error { return fn(w.c, w.s.clock.read()) })
 	}
 	if err == nil {
 		return w.commit(act)
@@ -183,7 +189,11 @@ func (w *writer) commit(act string) error {
 		return classify(act, err) // before the last frame was written
 	}
 	w.discard()
-	return fmt.Errorf("%s: %w: %w: %w", act, store.ErrUnavailable, store.ErrUnknown, err)
+	help := ""
+	if noRoom(err) {
+		help = freeRoom
+	}
+	return fmt.Errorf("%s: %w: %w: %w%s", act, store.ErrUnavailable, store.ErrUnknown, err, help)
 }
 
 // rollback leaves the connection without a transaction. It closes the connection if the
@@ -199,7 +209,7 @@ func (w *writer) rollback(cause error) {
 			return
 		}
 	}
-	if errors.Is(cause, sqlite3.IOERR) || errors.Is(cause, sqlite3.CORRUPT) {
+	if errors.Is(cause, sqlite3.IOERR) || errors.Is(cause, sqlite3.CORRUPT) || errors.Is(cause, sqlite3.NOMEM) {
 		w.discard()
 		return
 	}

@@ -19,7 +19,7 @@ func claimedIDs(c store.Claims) []string {
 }
 
 var claimCases = []testCase{
-	{"DueThenCalledThenMarked", func(k *kit) {
+	{"ByTurnsDueThenCalledThenMarked", func(k *kit) {
 		o := k.owner(k.s, "n", shardA, shardB)
 		suspend := func(id string, wake store.Delay, change ...func(*store.Start)) {
 			r := o.started(id, change...)
@@ -45,7 +45,12 @@ var claimCases = []testCase{
 		k.send(message("called 1", "m"))
 		k.send(message("due 3", "m"))
 		k.pass(3 * second)
-		want := []string{"due 1", "due 1 again", "due 2", "due 3", "called 1", "called 2", "called 3", "marked 1", "marked 2"}
+		want := []string{
+			"due 1",
+			"due 1 again", "called 1",
+			"due 2", "called 2", "marked 1",
+			"due 3", "called 3", "marked 2",
+		}
 		var got []string
 		for limit := 1; len(got) < len(want); limit++ {
 			c := o.claim(limit, "w")
@@ -59,6 +64,19 @@ var claimCases = []testCase{
 			}
 		}
 		k.equal("the order", got, want)
+	}},
+	{"NoWorkflowWaitsForTheBacklogOfAnother", func(k *kit) {
+		o := k.owner(k.s, "n", shardA, shardB)
+		other := func(s *store.Start) { s.Workflow, s.Shard = "x", shardB }
+		for i := range 30 {
+			k.start(fmt.Sprint("due ", i), func(s *store.Start) { s.After = second })
+			k.start(fmt.Sprint("marked ", i))
+		}
+		k.start("other due", other, func(s *store.Start) { s.After = 2 * second })
+		k.start("other marked", other)
+		k.pass(3 * second)
+		k.equal("the first of 62", claimedIDs(o.claim(8, "w", "x")), []string{
+			"due 0", "other due", "marked 0", "other marked", "due 1", "marked 1", "due 2", "marked 2"})
 	}},
 	{"AClaimedRunIsWholeAndRunning", func(k *kit) {
 		o := k.owner(k.s, "n")

@@ -56,6 +56,25 @@ func init() {
 		&defect{name: "a node's groups are forgotten", register: registers(func(n *store.Node) { n.Groups = nil })},
 		&defect{name: "a node's needs are forgotten", register: registers(func(n *store.Node) { n.Requirements = nil })},
 		&defect{name: "a node's bodies are forgotten", register: registers(func(n *store.Node) { n.Bodies = nil })},
+		&defect{name: "a node's tasks are forgotten", found: "Law26/TheMarkStays",
+			register: registers(func(n *store.Node) { n.Tasks = nil })},
+		&defect{name: "the digest of a node's zones is forgotten", found: "Law26/TheMarkStays",
+			register: registers(func(n *store.Node) { n.Zones = "" })},
+		&defect{name: "what a node lacks is forgotten", found: "Law26/TheMarkStays",
+			register: registers(func(n *store.Node) { n.Lacks = nil })},
+		&defect{name: "the nodes whose shards a node has taken are forgotten", found: "Law26/TheMarkStays",
+			register: registers(func(n *store.Node) { n.Lost = nil })},
+		&defect{name: "the nodes whose shards a node has taken stay", found: "Law26/TheMarkStays",
+			register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {
+				if d, err := b.Store.Describe(ctx); err == nil && !n.Draining {
+					for _, former := range d.Nodes {
+						if former.ID == n.ID && former.Boot == n.Boot && len(n.Lost) == 0 {
+							n.Lost = former.Lost
+						}
+					}
+				}
+				return b.Store.Register(ctx, n)
+			}},
 		&defect{name: "the length of a node's leases is forgotten", register: registers(func(n *store.Node) { n.TTL = 0 })},
 		&defect{name: "a node is not to be drained",
 			register: func(b *broken, ctx context.Context, n store.Node) (store.Time, error) {

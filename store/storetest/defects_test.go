@@ -17,6 +17,7 @@ import (
 // defect is a way in which a store may be wrong. Methods that it does not name are the specification's.
 type defect struct {
 	name     string
+	found    string // the case that notices it, with its group; "": any, or random operations
 	describe func(*broken, context.Context) (store.Description, error)
 	register func(*broken, context.Context, store.Node) (store.Time, error)
 	acquire  func(*broken, context.Context, store.Node, []store.Shard, store.Delay) ([]store.Acquired, store.Time, error)
@@ -30,6 +31,7 @@ type defect struct {
 	count    func(*broken, context.Context, store.Filter) ([]store.Tally, error)
 	history  func(*broken, context.Context, store.HistoryQuery) ([]store.Entry, error)
 	inbox    func(*broken, context.Context, store.RunNo, ...string) ([]store.Item, error)
+	pending  func(*store.PendingQuery)
 	changed  func(*broken, context.Context) (store.Change, error)
 	letters  func(*broken, context.Context, store.DeadFilter) (store.DeadPage, error)
 	discard  func(*broken, context.Context, []store.ItemNo) ([]bool, error)
@@ -72,6 +74,10 @@ type broken struct {
 	store.Store
 	*brokenHarness
 }
+
+// passes lets a call last a moment of the bubble's time. A case that asks a defective store again and again, for a
+// page or a message that never comes, then reaches its limit.
+func (b *broken) passes() { time.Sleep(100 * time.Microsecond) }
 
 func (b *broken) Describe(ctx context.Context) (store.Description, error) {
 	if f := b.defect.describe; f != nil {
@@ -121,6 +127,7 @@ func (b *broken) Release(ctx context.Context, leases []store.Lease) error {
 }
 
 func (b *broken) Apply(ctx context.Context, commands []store.Command) ([]store.Answer, store.Time, error) {
+	b.passes()
 	if f := b.defect.apply; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -130,6 +137,7 @@ func (b *broken) Apply(ctx context.Context, commands []store.Command) ([]store.A
 }
 
 func (b *broken) Commit(ctx context.Context, batch store.Batch) (store.BatchResult, error) {
+	b.passes()
 	if f := b.defect.commit; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -139,6 +147,7 @@ func (b *broken) Commit(ctx context.Context, batch store.Batch) (store.BatchResu
 }
 
 func (b *broken) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	b.passes()
 	if f := b.defect.claim; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -148,6 +157,7 @@ func (b *broken) Claim(ctx context.Context, req store.ClaimRequest) (store.Claim
 }
 
 func (b *broken) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
+	b.passes()
 	if f := b.defect.load; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -157,6 +167,7 @@ func (b *broken) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot
 }
 
 func (b *broken) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	b.passes()
 	if list := b.defect.list; list != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -166,6 +177,7 @@ func (b *broken) List(ctx context.Context, f store.Filter) (store.Page, error) {
 }
 
 func (b *broken) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	b.passes()
 	if count := b.defect.count; count != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -175,6 +187,7 @@ func (b *broken) Count(ctx context.Context, f store.Filter) ([]store.Tally, erro
 }
 
 func (b *broken) History(ctx context.Context, q store.HistoryQuery) ([]store.Entry, error) {
+	b.passes()
 	if f := b.defect.history; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -184,12 +197,21 @@ func (b *broken) History(ctx context.Context, q store.HistoryQuery) ([]store.Ent
 }
 
 func (b *broken) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
+	b.passes()
 	if f := b.defect.inbox; f != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return f(b, ctx, run, ids...)
 	}
 	return b.Store.Inbox(ctx, run, ids...)
+}
+
+func (b *broken) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
+	b.passes()
+	if f := b.defect.pending; f != nil {
+		f(&q)
+	}
+	return b.Store.Pending(ctx, q)
 }
 
 func (b *broken) Changed(ctx context.Context) (store.Change, error) {
@@ -461,6 +483,8 @@ var defects = []*defect{
 		items, err := b.Store.Inbox(ctx, run, ids...)
 		return slices.DeleteFunc(items, func(it store.Item) bool { return it.State == store.Consumed }), err
 	}},
+	{name: "a count of an inbox knows no names", pending: func(q *store.PendingQuery) { q.Name = "" }},
+	{name: "a count of an inbox knows no kinds", pending: func(q *store.PendingQuery) { q.Kinds = nil }},
 	{name: "a claim forgets an item", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) {
 		for i := range c.Runs {
 			if n := len(c.Runs[i].Items); n > 1 {
@@ -484,6 +508,46 @@ var defects = []*defect{
 			return b.Store.Claim(ctx, req)
 		}},
 	{name: "a claim takes the latest first", claim: claims(func(_ *broken, _ store.ClaimRequest, c *store.Claims) { slices.Reverse(c.Runs) })},
+	{name: "a claim takes the runs of one workflow after those of another", found: "Claims/NoWorkflowWaitsForTheBacklogOfAnother",
+		claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			if len(req.Workflows) < 2 {
+				return b.Store.Claim(ctx, req)
+			}
+			var all store.Claims
+			for _, workflow := range slices.Sorted(slices.Values(req.Workflows)) {
+				one := req
+				one.Workflows, one.Limit = []string{workflow}, max(req.Limit-len(claimedIDs(all)), 0)
+				claims, err := b.Store.Claim(ctx, one)
+				if err != nil {
+					return claims, err
+				}
+				claims.Runs = append(all.Runs, claims.Runs...)
+				all = claims
+			}
+			return all, nil
+		}},
+	{name: "a claim takes all that is due before what is fresh", found: "Claims/NoWorkflowWaitsForTheBacklogOfAnother",
+		claim: func(b *broken, ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			due := map[store.RunNo]store.Time{}
+			page, err := b.Store.List(ctx, store.Filter{})
+			if err != nil {
+				return store.Claims{}, err
+			}
+			for _, r := range page.Runs {
+				due[r.No] = r.WakeAt
+			}
+			claims, err := b.Store.Claim(ctx, req)
+			slices.SortStableFunc(claims.Runs, func(x, y store.Claimed) int {
+				rank := func(c store.Claimed) int {
+					if c.New && due[c.Run.No] > 0 && due[c.Run.No] <= claims.Now {
+						return 0
+					}
+					return 1
+				}
+				return rank(x) - rank(y)
+			})
+			return claims, err
+		}},
 	{name: "a delayed start begins at once", apply: commands(func(_ *broken, _ context.Context, c *store.Command) {
 		if c.Start != nil && c.Start.After > 0 && c.Start.After <= store.MaxDelay {
 			c.Start.After = 0
@@ -628,6 +692,23 @@ var defects = []*defect{
 		}
 		return b.Store.List(ctx, f)
 	}},
+	{name: "a listing leaves large outputs of all runs out",
+		list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+			longest := f.Longest
+			f.Longest = 0
+			page, err := b.Store.List(ctx, f)
+			for i := range page.Runs {
+				if r := &page.Runs[i]; longest != 0 && r.OutputSize > longest {
+					r.Output = nil
+				}
+			}
+			return page, err
+		}},
+	{name: "a listing leaves no value out",
+		list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
+			f.Longest = 0
+			return b.Store.List(ctx, f)
+		}},
 	{name: "a listing knows no time before which runs have ended",
 		list: func(b *broken, ctx context.Context, f store.Filter) (store.Page, error) {
 			f.EndedBefore = 0

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // scriptDir is where scripts are kept, of this package and of that under test.
@@ -74,22 +72,22 @@ func replay(t *testing.T, open Open, ops []op) (int, error) {
 	return len(ops), nil
 }
 
-// runDifferential carries out a part of the random operations.
-func runDifferential(t *testing.T, open Open, part, of int) {
-	first, count := uint64(1), soak.Cases(t, seeds)
+// runDifferential carries out the share's part of the random operations of the seeds 1+first up to end.
+func runDifferential(t *testing.T, open Open, s share, first, end int) {
+	lowest, count := uint64(1+first), end-first
 	if text := os.Getenv("STET_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			t.Fatalf("STET_SEED: expected a number, found %q", text)
 		}
-		first, count = seed, 1
+		lowest, count, s = seed, 1, share{0, 1}
 	}
 	if testing.Short() {
 		count = min(count, seeds/10)
 	}
 	reached, steps := map[string]int{}, 0
-	for seed := first; seed < first+uint64(count) && !t.Failed(); seed++ {
-		if count > 1 && int(seed)%of != part {
+	for seed := lowest; seed < lowest+uint64(count) && !t.Failed(); seed++ {
+		if !s.has(int(seed)) {
 			continue
 		}
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -103,9 +101,9 @@ func runDifferential(t *testing.T, open Open, part, of int) {
 			}
 		})
 	}
-	t.Logf("seeds %d to %d, %d operations", first, first+uint64(count)-1, steps)
+	t.Logf("seeds %d to %d, %d operations", lowest, lowest+uint64(count)-1, steps)
 	for _, what := range situations {
-		if of == 1 && count >= seeds && reached[what] == 0 && !t.Failed() {
+		if s.of == 1 && count >= seeds && reached[what] == 0 && !t.Failed() {
 			t.Errorf("no operation has reached %s", what)
 		}
 	}

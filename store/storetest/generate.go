@@ -145,6 +145,10 @@ func (g *generator) register() op {
 	if g.chance(5) {
 		n.Tasks = []string{"resize"}
 	}
+	if g.chance(5) {
+		n.Lost = []store.Loss{{Node: "lost", Boot: "lost-1", SeenAt: g.w.spec.now.Now}}
+		n.Zones, n.Lacks = "5eed", []string{"a key"}
+	}
 	n.Stopped, n.Draining = g.chance(6), g.chance(5)
 	if g.chance(20) {
 		n.Boot = ""

@@ -29,6 +29,13 @@ func (g *generator) read() op {
 		}
 		return &countOp{Handle: handle, Filter: f}
 	case 3:
+		if g.chance(3) {
+			q := store.PendingQuery{Run: pick(g, nos), Name: pick(g, []string{"", "", "m"})}
+			if g.chance(2) {
+				q.Kinds = some(g, []store.ItemKind{store.ItemMessage, store.ItemUpdate, store.ItemCancel, store.ItemGrant}, 2)
+			}
+			return &pendingOp{Handle: handle, Query: q}
+		}
 		return &inboxOp{Handle: handle, Run: pick(g, nos), IDs: some(g, genItems, 3)}
 	}
 	q := store.HistoryQuery{Run: pick(g, nos), Limit: g.IntN(4), Values: g.chance(2), Locs: some(g, genLocs, 2)}
@@ -45,7 +52,7 @@ func (g *generator) read() op {
 }
 
 func (g *generator) filter() store.Filter {
-	f := store.Filter{Values: g.chance(2), Limit: g.IntN(4)}
+	f := store.Filter{Values: g.chance(2), Limit: g.IntN(4), Longest: pick(g, []int{0, 0, -1, 2, 8})}
 	if g.chance(8) { // with more it would seldom select anything
 		f.Tags = g.wanted()
 		return f

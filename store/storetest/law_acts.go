@@ -110,6 +110,7 @@ func eachMethod(ctx context.Context, s store.Store) map[string]error {
 	_, errs["Count"] = s.Count(ctx, store.Filter{})
 	_, errs["History"] = s.History(ctx, store.HistoryQuery{Run: 1})
 	_, errs["Inbox"] = s.Inbox(ctx, 1)
+	_, errs["Pending"] = s.Pending(ctx, store.PendingQuery{Run: 1})
 	_, errs["Changed"] = s.Changed(ctx)
 	return errs
 }

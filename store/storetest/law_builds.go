@@ -137,7 +137,7 @@ var law25 = []testCase{
 			k.ok(err)
 			k.equal("claimed for the build "+build, claimedIDs(c), want)
 		}
-		claim("v1", "none suspended", "v1 suspended", "none running", "v1 running")
+		claim("v1", "none suspended", "none running", "v1 suspended", "v1 running")
 		k.send(message("v3 stalled", "m"))
 		k.send(verb("v3 stalled", "r", store.ItemResume))
 		k.send(verb("v3 suspended", "t", store.ItemTerminate))
@@ -260,6 +260,8 @@ var law26 = []testCase{
 			Bodies: []store.Body{{RunID: "r 1", Workflow: "w", Location: "pay#2", Attempt: 2, Since: 5},
 				{RunID: "s", Attempt: 1}},
 			Tasks: []string{"resize"},
+			Zones: "5eed", Lacks: []string{"the zone of noon", "a key"},
+			Lost: []store.Loss{{Node: "m", Boot: "m-1", SeenAt: 3}, {Node: "o", Boot: "o-1"}},
 		}
 		register := func(n store.Node) {
 			k.Helper()
@@ -290,7 +292,8 @@ var law26 = []testCase{
 		if d, err := k.s.Describe(k.ctx); err != nil || d.Nodes[0].SeenAt != seen {
 			k.Errorf("the mark counts as a heartbeat: %+v, %v", d.Nodes, err)
 		}
-		marked.PID, marked.Requirements, marked.Bodies, marked.Tasks = 4, nil, nil, nil
+		marked.Zones, marked.Lacks = "", nil
+		marked.PID, marked.Requirements, marked.Bodies, marked.Tasks, marked.Lost = 4, nil, nil, nil, nil
 		beat := marked
 		beat.Draining = false
 		register(beat)

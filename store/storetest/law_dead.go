@@ -12,7 +12,7 @@ import (
 func deadPages(ctx context.Context, s store.Store, f store.DeadFilter) ([][]store.DeadLetter, error) {
 	var all [][]store.DeadLetter
 	given := f.Cursor != ""
-	for {
+	for range mostPages {
 		page, err := s.DeadLetters(ctx, f)
 		if err != nil {
 			return nil, err
@@ -22,6 +22,7 @@ func deadPages(ctx context.Context, s store.Store, f store.DeadFilter) ([][]stor
 			return all, nil
 		}
 	}
+	return nil, fmt.Errorf("a list of dead letters has no end after %d pages", mostPages)
 }
 
 // dead returns numbers of dead letters, and now and then of other items.

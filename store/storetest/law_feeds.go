@@ -465,18 +465,34 @@ var law17 = []testCase{
 	{"ContinuingAsNewAnswersWhatIsOpen", func(k *kit) {
 		o := k.owner(k.s, "n")
 		r := o.started("r")
-		received := k.send(updateItem("r", "received"))
-		k.send(updateItem("r", "new"))
-		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: received}}}, store.Committed)
+		received, late, seen := k.send(updateItem("r", "received")), k.send(updateItem("r", "late")),
+			k.send(updateItem("r", "seen"))
+		fresh := k.send(updateItem("r", "new"))
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Consumed: []store.Consumption{{Item: received}},
+			Seen: []store.ItemNo{seen}}, store.Committed)
 		o.turn(shows(r, func(t *store.Turn) {
 			t.Appends, t.Values, t.Tags = appends("log", "a"), []store.Setting{{Name: "v", Value: []byte("1")}},
 				[]store.Pair{{Key: "k", Value: "v"}}
 		}), store.Committed)
-		o.turn(continued(r, store.Continuation{Workflow: "w", Seed: seedOf(99), At: 7}), store.Committed)
-		for _, it := range k.inbox(r.No, "received", "new") {
-			k.equal("the answer to "+it.ID, string(it.Verdict), store.Unanswered)
+		next := continued(r, store.Continuation{Workflow: "w", Seed: seedOf(99), At: 7})
+		next.Consumed = []store.Consumption{{Item: late}}
+		o.turn(next, store.Committed)
+		got := ""
+		for _, it := range k.inbox(r.No, "received", "late", "seen", "new") {
+			got += fmt.Sprintf("%s%d%s ", it.ID, it.State, it.Verdict)
 		}
+		k.equal("the updates", got, "received3x late3x seen2 new1 ")
 		r = k.get(r.No)
+		o.turn(&store.Turn{Run: r.No, Shard: r.Shard, Incarnation: r.Incarnation,
+			Consumed: []store.Consumption{{Item: seen}, {Item: fresh}}}, store.Committed)
+		o.turn(shows(r, func(t *store.Turn) {
+			t.Incarnation = r.Incarnation
+			t.Answers = []store.Consumption{{Item: seen, Verdict: []byte("y")}, {Item: fresh, Verdict: []byte("z")}}
+		}), store.Committed)
+		for _, it := range k.inbox(r.No, "seen", "new") {
+			want := map[string]string{"seen": "y", "new": "z"}[it.ID]
+			k.equal("the answer of the next incarnation to "+it.ID, string(it.Verdict), want)
+		}
 		o.turn(shows(r, func(t *store.Turn) { t.Incarnation, t.Appends = r.Incarnation, appends("log", "b") }),
 			store.Committed)
 		k.equal("the stream of both incarnations", texts(k.stream(r.No, "log", 0, 0)), "1=a 2=b")

@@ -19,7 +19,7 @@ type swept struct {
 // pass carries out a whole pass.
 func pass(ctx context.Context, s store.Store, req store.SweepRequest) (swept, error) {
 	var all swept
-	for {
+	for range mostPages {
 		part, err := s.Sweep(ctx, req)
 		if err != nil {
 			return all, err
@@ -33,6 +33,7 @@ func pass(ctx context.Context, s store.Store, req store.SweepRequest) (swept, er
 		}
 		req.From = part.Next
 	}
+	return all, fmt.Errorf("a pass of sweeps has no end after %d acts", mostPages)
 }
 
 func (g *generator) sweep() op {

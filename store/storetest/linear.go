@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,22 +95,21 @@ var shardModel = porcupine.Model{
 
 // history records calls as they are made.
 type history struct {
-	begun time.Time
+	at    atomic.Int64 // counts the begins and ends of calls, which a clock may give the same time
 	mu    sync.Mutex
 	calls []porcupine.Operation
 }
 
 func (h *history) record(process int, in call, do func() reply) reply {
-	from := time.Since(h.begun)
+	from := h.at.Add(1)
 	out := do()
-	to := time.Since(h.begun)
+	to := h.at.Add(1)
 	if out.void {
 		return out
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls = append(h.calls, porcupine.Operation{ClientId: process, Input: in, Call: int64(from), Output: out,
-		Return: int64(to)})
+	h.calls = append(h.calls, porcupine.Operation{ClientId: process, Input: in, Call: from, Output: out, Return: to})
 	return out
 }
 
@@ -204,7 +204,7 @@ var linearCases = []testCase{{"LeasesAndCommits", func(k *kit) {
 	const processes, calls = 4, 40
 	seed := uint64(time.Now().UnixNano())
 	k.Logf("seed %d", seed)
-	h := &history{begun: time.Now()}
+	h := &history{}
 	r := k.start("r")
 	var all sync.WaitGroup
 	failed := make(chan error, processes)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ var listCases = []testCase{
 	{"ClaimedRunsAreSelectedByTheirShards", claimedSelect},
 	{"RunsAreListedByTheirEnds", listedByEnds},
 	{"CountsEndAtABoundOfEachStatus", boundedCounts},
+	{"LargeValuesAreLeftOutOfAList", largeLeftOut},
 	{"PagesDoNotOverlap", func(k *kit) {
 		var want []string
 		for i := range 10 {
@@ -129,6 +131,61 @@ func filtersSelect(k *kit) {
 	k.equal("values when asked for", []string{string(r.Input), string(r.Output)}, []string{"in order-2", "o"})
 }
 
+// largeLeftOut: Filter.Longest leaves out each input, and each output of a run that has succeeded. The sizes, waits,
+// and the failure of a run are there.
+func largeLeftOut(k *kit) {
+	o := k.owner(k.s, "n")
+	small, large := []byte("1234"), bytes.Repeat([]byte("x"), 3*store.LargeValue)
+	start := func(id string, input []byte) store.Run {
+		return o.started(id, func(s *store.Start) { s.Input = input })
+	}
+	o.turn(update(start("waits", large), store.Update{Status: store.Suspended, Waits: []byte("w")}), store.Committed)
+	o.turn(update(start("done", small), store.Update{Status: store.Succeeded, Output: large}), store.Committed)
+	o.turn(update(start("failed", large), store.Update{Status: store.Failed, Output: large}), store.Committed)
+	o.turn(update(start("none", nil), store.Update{Status: store.Succeeded}), store.Committed)
+	all := []string{"waits", "done", "failed", "none"}
+	for _, row := range []struct {
+		longest int
+		input   []int // lengths of the inputs, in the order of all
+		output  int   // of done
+	}{
+		{0, []int{len(large), 4, len(large), 0}, len(large)},
+		{len(large), []int{len(large), 4, len(large), 0}, len(large)},
+		{len(large) - 1, []int{0, 4, 0, 0}, 0},
+		{4, []int{0, 4, 0, 0}, 0},
+		{3, []int{0, 0, 0, 0}, 0},
+		{-1, []int{0, 0, 0, 0}, 0},
+	} {
+		for _, f := range []store.Filter{
+			{IDs: all}, {}, {Workflows: []string{"w"}}, {IDPrefix: ""}, {ByEnded: true},
+			{Statuses: []store.Status{store.Succeeded, store.Failed, store.Suspended}},
+		} {
+			f.Values, f.Longest = true, row.longest
+			page, err := k.s.List(k.ctx, f)
+			k.ok(err)
+			found := map[string]store.Run{}
+			for _, r := range page.Runs {
+				found[r.ID] = r
+			}
+			for i, id := range all {
+				r, ok := found[id]
+				if !ok && id == "waits" && f.ByEnded {
+					continue
+				}
+				output := map[string]int{"done": row.output, "failed": len(large)}[id]
+				k.equal(fmt.Sprintf("%+v: lengths of the values of %s", f, id), []int{len(r.Input), len(r.Output)},
+					[]int{row.input[i], output})
+				if id == "waits" && string(r.Waits) != "w" {
+					k.Errorf("%+v: the waits are %q", f, r.Waits)
+				}
+				if id == "done" && (r.InputSize != 4 || r.OutputSize != len(large)) {
+					k.Errorf("%+v: the sizes of done are %d and %d", f, r.InputSize, r.OutputSize)
+				}
+			}
+		}
+	}
+}
+
 func listedByEnds(k *kit) {
 	o := k.owner(k.s, "n")
 	parent := k.start("parent")
@@ -175,13 +232,13 @@ func listedByEnds(k *kit) {
 		for limit := 1; limit <= 7; limit++ {
 			row.f.Limit, row.f.Cursor = limit, ""
 			var got []string
-			for {
+			for pages := 0; ; pages++ {
 				page, err := k.s.List(k.ctx, row.f)
 				k.ok(err)
 				for _, r := range page.Runs {
 					got = append(got, r.ID)
 				}
-				if row.f.Cursor = page.Next; page.Next == "" {
+				if row.f.Cursor = page.Next; page.Next == "" || pages == mostPages {
 					break
 				}
 				_, err = k.s.List(k.ctx, store.Filter{Cursor: page.Next})
@@ -249,7 +306,7 @@ func claimedSelect(k *kit) {
 	check := func(what string, f store.Filter, want string) {
 		k.Helper()
 		var got string
-		for more := true; more; more = f.Cursor != "" {
+		for pages := 0; pages == 0 || f.Cursor != "" && pages < mostPages; pages++ {
 			page, err := k.s.List(k.ctx, f)
 			k.ok(err)
 			for _, r := range page.Runs {

@@ -216,4 +216,46 @@ var loadCases = []testCase{
 		k.equal("by IDs", ids(k.inbox(r.No, "b", "a", "x", "a", "")), "ab")
 		k.equal("of another run", ids(k.inbox(other.No, "a", "b")), "a")
 	}},
+	{"PendingCounts", func(k *kit) {
+		o := k.owner(k.s, "n")
+		r := o.started("r")
+		send := func(kind store.ItemKind, id, name string, size int) store.ItemNo {
+			return k.send(store.Command{RunID: "r", Item: &store.Item{Kind: kind, Name: name, ID: id, Origin: id,
+				Value: make([]byte, size)}})
+		}
+		taken := send(store.ItemMessage, "m1", "m", 7)
+		send(store.ItemUpdate, "u1", "u", 3)
+		seen := send(store.ItemMessage, "m2", "m", store.LargeValue+1)
+		send(store.ItemMessage, "m3", "other", 2)
+		answered := send(store.ItemUpdate, "u2", "u", 5)
+		send(store.ItemUpdate, "u3", "u", 11)
+		send(store.ItemUpdate, "u4", "other", 13)
+		o.turn(&store.Turn{Run: r.No, Shard: shardA, Seen: []store.ItemNo{seen},
+			Consumed: []store.Consumption{{Item: taken}, {Item: answered, Verdict: []byte("v")}}}, store.Committed)
+		for _, row := range []struct {
+			q    store.PendingQuery
+			want store.Pending
+		}{
+			{store.PendingQuery{}, store.Pending{Items: 5, Bytes: 3 + store.LargeValue + 1 + 2 + 11 + 13, Last: "u4"}},
+			{store.PendingQuery{Kinds: []store.ItemKind{store.ItemMessage}},
+				store.Pending{Items: 2, Bytes: store.LargeValue + 3, Last: "m3"}},
+			{store.PendingQuery{Kinds: []store.ItemKind{store.ItemUpdate}, Name: "u"},
+				store.Pending{Items: 2, Bytes: 14, Last: "u3"}},
+			{store.PendingQuery{Name: "other"}, store.Pending{Items: 2, Bytes: 15, Last: "u4"}},
+			{store.PendingQuery{Kinds: []store.ItemKind{store.ItemMessage, store.ItemUpdate}, Name: "m"},
+				store.Pending{Items: 1, Bytes: store.LargeValue + 1, Last: "m2"}},
+			{store.PendingQuery{Kinds: []store.ItemKind{store.ItemAsk}}, store.Pending{}},
+			{store.PendingQuery{Kinds: []store.ItemKind{}}, store.Pending{}},
+		} {
+			row.q.Run = r.No
+			sum, err := k.s.Pending(k.ctx, row.q)
+			k.ok(err)
+			k.equal(fmt.Sprintf("%+v", row.q), sum, row.want)
+		}
+		for _, none := range []store.RunNo{0, -1, r.No + 1_000_000} {
+			sum, err := k.s.Pending(k.ctx, store.PendingQuery{Run: none})
+			k.ok(err)
+			k.equal("of a run that does not exist", sum, store.Pending{})
+		}
+	}},
 }

@@ -90,6 +90,10 @@ type (
 		Run    store.RunNo
 		IDs    []string
 	}
+	pendingOp struct {
+		Handle int
+		Query  store.PendingQuery
+	}
 	feedsOp struct {
 		Handle int
 		Query  store.FeedQuery
@@ -134,6 +138,7 @@ func (*listOp) verb() string     { return "list" }
 func (*countOp) verb() string    { return "count" }
 func (*historyOp) verb() string  { return "history" }
 func (*inboxOp) verb() string    { return "inbox" }
+func (*pendingOp) verb() string  { return "pending" }
 func (*feedsOp) verb() string    { return "feeds" }
 func (*streamOp) verb() string   { return "stream" }
 func (*deadOp) verb() string     { return "dead" }
@@ -145,7 +150,7 @@ func newOp(verb string) op {
 	for _, o := range []op{
 		&clockOp{}, &joinOp{}, &killOp{}, &registerOp{}, &acquireOp{}, &renewOp{}, &releaseOp{}, &applyOp{}, &commitOp{},
 		&repeatOp{}, &claimOp{},
-		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{}, &feedsOp{}, &streamOp{},
+		&loadOp{}, &listOp{}, &countOp{}, &historyOp{}, &inboxOp{}, &pendingOp{}, &feedsOp{}, &streamOp{},
 		&deadOp{}, &discardOp{}, &sweepOp{},
 	} {
 		if o.verb() == verb {

@@ -108,6 +108,11 @@ func (s *shifted) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]
 	return out(s, items), err
 }
 
+func (s *shifted) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
+	sum, err := s.Store.Pending(ctx, in(s, q))
+	return out(s, sum), err
+}
+
 func (s *shifted) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
 	feeds, err := s.Store.Feeds(ctx, in(s, q))
 	return out(s, feeds), err

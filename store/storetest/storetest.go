@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -96,14 +97,18 @@ func Run(t *testing.T, open Open) {
 // for a store of which several settings are tried, each with a part.
 func RunPart(t *testing.T, open Open, part, of int) {
 	RunCases(t, open)
-	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
+	t.Run("Differential", func(t *testing.T) {
+		first, end := soak.Range(t, seeds)
+		runDifferential(t, open, share{part, of}, first, end)
+	})
 }
 
 // RunShare is Run with one of so many parts of everything, counted from 0: of the cases, the scripts and the random
 // operations. It is for further settings of a store that passes Run with one, where all of it takes too long for each.
 func RunShare(t *testing.T, open Open, part, of int) {
-	runCases(t, open, share{part, of})
-	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, part, of) })
+	s := share{part, of}
+	runCases(t, open, s)
+	t.Run("Differential", func(t *testing.T) { runDifferential(t, open, s, 0, seeds*soak.Times(t)) })
 }
 
 // RunCases is Run without the random operations: for a store that another test tries

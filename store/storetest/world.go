@@ -248,6 +248,8 @@ func handleOf(o op) (handle int, boot string) {
 		return o.Handle, ""
 	case *inboxOp:
 		return o.Handle, ""
+	case *pendingOp:
+		return o.Handle, ""
 	case *feedsOp:
 		return o.Handle, ""
 	case *streamOp:
@@ -506,6 +508,8 @@ func (s *side) do(ctx context.Context, o op) answer {
 		return answerOf(s.handles[o.Handle].History(ctx, o.Query))
 	case *inboxOp:
 		return answerOf(s.handles[o.Handle].Inbox(ctx, o.Run, o.IDs...))
+	case *pendingOp:
+		return answerOf(s.handles[o.Handle].Pending(ctx, o.Query))
 	case *feedsOp:
 		return answerOf(s.handles[o.Handle].Feeds(ctx, o.Query))
 	case *streamOp:
@@ -552,11 +556,14 @@ func plain(result store.BatchResult, err error) (store.BatchResult, error) {
 	return result, err
 }
 
+// mostPages bounds how many pages a listing is read for: with a cursor that does not advance it has no end.
+const mostPages = 10_000
+
 // pages lists all pages, or with a cursor one.
 func pages(ctx context.Context, s store.Store, f store.Filter) ([][]store.Run, error) {
 	var all [][]store.Run
 	given := f.Cursor != ""
-	for {
+	for range mostPages {
 		page, err := s.List(ctx, f)
 		if err != nil {
 			return nil, err
@@ -566,4 +573,5 @@ func pages(ctx context.Context, s store.Store, f store.Filter) ([][]store.Run, e
 			return all, nil
 		}
 	}
+	return nil, fmt.Errorf("a list of runs has no end after %d pages", mostPages)
 }

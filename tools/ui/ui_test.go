@@ -8,11 +8,14 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
 )
 
 // maxCompressed is how many bytes a browser loads at most for the dashboard.
@@ -180,3 +183,71 @@ func TestSourcesMakeNoMarkupFromText(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestJSONKeepsItsText: the dashboard's reader of JSON takes what JSON.parse takes. Its writer returns the digits and
+// the order of names that JSON.parse changes.
+func TestJSONKeepsItsText(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		if os.Getenv("STET_TEST_STRICT") == "1" {
+			t.Fatal("expected node in the PATH, found none: apt-get install nodejs")
+		}
+		t.Skip("there is no node")
+	}
+	src, folder := filepath.Join(root(t), "src"), t.TempDir()
+	result := api.Build(api.BuildOptions{
+		EntryPoints: []string{filepath.Join(src, "json.ts")}, Outfile: filepath.Join(folder, "json.mjs"), Write: true,
+		Format: api.FormatESModule, TsconfigRaw: "{}",
+	})
+	if err := problems(result.Errors, result.Warnings); err != nil {
+		t.Fatal(err)
+	}
+	main := filepath.Join(folder, "main.mjs")
+	if err := os.WriteFile(main, []byte(jsonProgram), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), node, main).CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "as expected" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// jsonProgram compares the reader and the writer with JSON.parse and JSON.stringify.
+const jsonProgram = `
+import assert from "node:assert/strict";
+import { fields, parse, parses, Raw, verbatim, write } from "./json.mjs";
+
+for (const text of [
+  '{"account":9007199254740993,"price":1.10}', "-0", "1e400", "1E5", "0.1234567890123456789",
+  "[1.0,[2.50,{}],{\"a\":[]}]",
+  '{"20":1,"10":2,"a":3}', '{"a":1,"a":2}', '{"__proto__":{"x":1}}', '{"a":{"7":{"3":1e400,"1":[]}}}',
+  '{"":"\\\\","\\"":"\\\\\\""}', '"\\\\"', '""', "true", "null", "[]", "{}",
+]) {
+  assert.equal(write(parse(text)), text);
+  assert.equal(write(parse(" " + write(parse(text), 2) + "\n")), text);
+  assert.equal(write(verbatim(text)), text);
+}
+const plain = [
+  '{"a":[1,-2.5,1e+21,1e-7,"x\\ny\\u00e9\\ud83d\\ude00",true,false,null,{"b":{}}]}', " [ 1 , 2 ] ", "7", '"a"',
+];
+for (const text of plain) {
+  assert.deepEqual(parse(text), JSON.parse(text));
+  assert.equal(write(parse(text)), JSON.stringify(JSON.parse(text)));
+  assert.equal(write(parse(text), 2), JSON.stringify(JSON.parse(text), null, 2));
+}
+for (const text of ["", "{", "[1,]", "{a:1}", "01", "1.", "'a'", '"\n"', "NaN", "1 2", '{"a"}', "\u00a01"]) {
+  assert.throws(() => parse(text), SyntaxError);
+  assert.equal(parses(text), false);
+}
+const count = parse('{"n":9007199254740993}').n; // what the dashboard computes with stays a number of sorts
+assert.ok(count instanceof Raw && count > 9007199254740991 && count + 0 === 9007199254740992);
+assert.equal(count.toLocaleString("en") + " " + String(count), "9007199254740993 9007199254740993");
+assert.deepEqual(fields(parse('{"2":0,"1":0}')).map(([k]) => k), ["2", "1"]);
+assert.equal(write({ a: undefined, b: [undefined], c: new Raw("1.10") }), '{"b":[null],"c":1.10}');
+assert.equal(verbatim(" "), null);
+parse("[".repeat(10000) + "]".repeat(10000)); // as deep as the server takes
+write(parse("[".repeat(10000) + "]".repeat(10000)));
+const long = '"' + '\\"'.repeat(1 << 19) + '"';
+assert.equal(write(parse(long)), long);
+console.log("as expected");
+`

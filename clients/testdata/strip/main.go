@@ -1,10 +1,12 @@
-// Strip prints a TypeScript file as JavaScript, with the compiler of the module tools:
-// GOWORK=off go run -modfile=../tools/go.mod testdata/strip/main.go FILE.
+// Strip prints a TypeScript file as JavaScript, with the compiler of the module tools. In the folder clients:
+//
+//	GOWORK=off go run -modfile=../tools/go.mod testdata/strip/main.go typescript/worker.ts >typescript/worker.mjs
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/evanw/esbuild/pkg/api"
 )
@@ -19,7 +21,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	out := api.Transform(string(source), api.TransformOptions{Loader: api.LoaderTS, Target: api.ES2022})
+	out := api.Transform(string(source), api.TransformOptions{Loader: api.LoaderTS, Target: api.ES2022,
+		Banner: "// " + filepath.Base(os.Args[1]) + " without its types, for what does not read TypeScript."})
 	for _, e := range out.Errors {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", os.Args[1], e.Text)
 	}

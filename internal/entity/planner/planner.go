@@ -144,8 +144,11 @@ func (r *Rules) Load(entries []store.Entry) error {
 		run := s.Running[i]
 		r.running[run.RunID] = &run
 	}
-	r.times, err = s.Config.Spec().Compile()
-	return err
+	// It was valid where it was set.
+	if r.times, err = s.Config.Spec().Compile(); err != nil {
+		return fmt.Errorf("schedule %q: %w: %w", r.name, entity.ErrLacks, err)
+	}
+	return nil
 }
 
 // Wake implements entity.Rules.

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/schedule"
@@ -322,6 +324,7 @@ func TestAYear(t *testing.T) {
 				w.ask(planner.ItemSet, &set)
 				w.crash = func(int) (drop, after bool) { return rng.IntN(10) == 0, rng.IntN(2) == 0 }
 				became := map[store.Time]string{} // of each instant
+				times := compile(t, zone, cron)
 				last := int64(0)
 				observe := func() {
 					s := w.read()
@@ -329,7 +332,6 @@ func TestAYear(t *testing.T) {
 					if first > last+1 {
 						t.Fatalf("decisions %d to %d went by unseen", last+1, first-1)
 					}
-					times := compile(t, zone, cron)
 					for n, d := range s.Past {
 						if first+int64(n) < last { // the last one may have grown
 							continue
@@ -358,7 +360,6 @@ func TestAYear(t *testing.T) {
 				w.lasts = func() time.Duration { return 0 }
 				w.pass(24 * time.Hour)
 				observe()
-				times := compile(t, zone, cron)
 				n := 0
 				for at := times.Next(begun.Time()); !at.After(w.now.Time()); at = times.Next(at) {
 					n++
@@ -421,5 +422,15 @@ func TestClockThatGoesBack(t *testing.T) {
 		}
 	}), 2) {
 		t.Error("expected no instant to be started twice")
+	}
+}
+
+// TestARecordIsNotDamagedWhereAZoneIsUnknown: another process knows it.
+func TestARecordIsNotDamagedWhereAZoneIsUnknown(t *testing.T) {
+	c := planner.Config{Cron: "0 9 * * *", Zone: "Europe/Atlantis", Workflow: "w"}
+	rules := planner.New(nil)(&store.Run{ID: planner.Workflow + "/s"})
+	err := rules.Load([]store.Entry{{Loc: "config", Value: planner.Encode(&c)}})
+	if !errors.Is(err, entity.ErrLacks) || !strings.Contains(err.Error(), "Europe/Atlantis") {
+		t.Errorf("found %v; want one that wraps ErrLacks and names the zone", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata"
 
 	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/entity/planner"

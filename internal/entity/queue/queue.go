@@ -35,6 +35,7 @@ type Rules struct {
 	changed bool       // of what the queue shows
 	wake    store.Time // when the rate allows the next permit; 0: nobody waits for that
 	missed  store.Time // when those that wait for a queue that does not exist are noted next; 0: none do
+	locked  store.Time // when it is noted next that parents hold what their children wait for; 0: they do not
 }
 
 // head is what stands of the queue itself.
@@ -46,6 +47,10 @@ type head struct {
 	Source   *permit.Source   `cbor:"5,keyasint,omitempty"` // of the declared settings
 	Override *permit.Override `cbor:"6,keyasint,omitempty"`
 	PausedBy *permit.Source   `cbor:"7,keyasint,omitempty"`
+	// Asked are the names of tasks for which workers have asked, the one that was noted longest ago first.
+	// Forgot says that there were more than are kept.
+	Asked  []askedFor `cbor:"8,keyasint,omitempty"`
+	Forgot bool       `cbor:"9,keyasint,omitempty"`
 }
 
 // limits returns the settings, with where they come from.
@@ -76,10 +81,11 @@ type asked struct {
 	Key      string       `cbor:"3,keyasint,omitempty"`
 	Priority int          `cbor:"4,keyasint,omitempty"`
 	Due      store.Time   `cbor:"5,keyasint"`
-	Loc      string       `cbor:"6,keyasint,omitempty"` // of a step; "": a run asks
-	Nth      int          `cbor:"7,keyasint,omitempty"` // of an item of several
-	Cost     int          `cbor:"8,keyasint,omitempty"` // 0: 1
-	Task     *offer       `cbor:"9,keyasint,omitempty"` // nil: the node of the run executes what has asked
+	Loc      string       `cbor:"6,keyasint,omitempty"`  // of a step; "": a run asks
+	Nth      int          `cbor:"7,keyasint,omitempty"`  // of an item of several
+	Cost     int          `cbor:"8,keyasint,omitempty"`  // 0: 1
+	Task     *offer       `cbor:"9,keyasint,omitempty"`  // nil: the node of the run executes what has asked
+	Parent   string       `cbor:"10,keyasint,omitempty"` // ID of the run that has started this one
 }
 
 func (r *request) compare(o *request) int {
@@ -223,7 +229,7 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 	}
 	due := max(it.Sent, a.At, it.Sent+store.Time(a.After))
 	q.wait(permit.Ticket(it), w, asked{No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: due,
-		Cost: a.Cost, Task: offerOf(a.Task)})
+		Cost: a.Cost, Task: offerOf(a.Task), Parent: a.Parent})
 	for i := range a.More {
 		m := &a.More[i]
 		q.wait(m.Ticket, w, asked{
@@ -298,6 +304,7 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 	q.wake = 0
 	q.wakeKeys(now)
 	q.miss(now, w)
+	q.lock(now, w)
 	room := q.room(now)
 	before := q.head.Granted
 	names := q.tasks.wanted(q.levels)
@@ -435,8 +442,10 @@ func (q *Rules) Wake() store.Time {
 	if next := q.nextWork(); next != 0 && (at == 0 || next < at) {
 		at = next
 	}
-	if q.missed != 0 && (at == 0 || q.missed < at) {
-		at = q.missed
+	for _, note := range []store.Time{q.missed, q.locked} {
+		if note != 0 && (at == 0 || note < at) {
+			at = note
+		}
 	}
 	if len(q.delayed) > 0 && (at == 0 || q.delayed[0].Due < at) {
 		at = q.delayed[0].Due
@@ -544,6 +553,55 @@ func (q *Rules) miss(now store.Time, w *entity.Writer) {
 		w.Note("a queue does not exist, and runs or steps wait for it: create it, or correct its name",
 			"queue", q.name, "waiting", q.ready)
 	}
+}
+
+// lock notes, every minute, that all permits, or those of a key, are held by runs that have started children which
+// wait for them here. If these runs wait for their children nothing goes on.
+func (q *Rules) lock(now store.Time, w *entity.Writer) {
+	child := q.behindParents()
+	switch {
+	case child == nil:
+		q.locked = 0
+	case child.Due+missEvery > now: // it may pass
+		q.locked = child.Due + missEvery
+	case q.locked <= now: // 0 where the queue has just come into memory
+		q.locked = now + missEvery
+		w.Note("the permits of a queue are held by runs whose children wait for them: if these runs wait for the children "+
+			"nothing goes on; set ReleaseWhileSuspended, raise the limit, or give the children another queue",
+			"queue", q.name, "key", child.Key, "run_id", child.RunID, "parent", child.Parent)
+	}
+}
+
+// behindParents returns a request that waits behind parents alone; nil: none does.
+func (q *Rules) behindParents() (child *request) {
+	s := q.head.settings()
+	full := s.Concurrency > 0 && s.Concurrency <= len(q.held)
+	if !q.head.Exists || q.head.Paused || len(q.held) == 0 || !full && s.PerKey == 0 {
+		return nil
+	}
+	parents := map[string]bool{}
+	for _, r := range q.waiting {
+		if r.Parent != "" {
+			parents[r.Parent] = true
+		}
+	}
+	if len(parents) == 0 {
+		return nil
+	}
+	other, others := false, map[string]bool{} // some of all, and of each key, are held by no parent
+	for _, h := range q.held {
+		if !parents[h.RunID] {
+			other, others[h.Key] = true, true
+		}
+	}
+	for _, r := range q.waiting {
+		k := q.keys[r.Key]
+		behind := full && !other || s.PerKey > 0 && r.Key != "" && k != nil && k.held >= s.PerKey && !others[r.Key]
+		if r.Parent != "" && behind && (child == nil || r.compare(child) < 0) {
+			child = r
+		}
+	}
+	return child
 }
 
 func no(format string, args ...any) []byte {

@@ -566,3 +566,45 @@ func TestDamagedEntriesAreSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestParentsThatHoldWhatTheirChildrenWaitFor are noted after a minute, and then every minute: all permits, or those of
+// the child's key, are theirs. Another holder ends that.
+func TestParentsThatHoldWhatTheirChildrenWaitFor(t *testing.T) {
+	for _, c := range []struct {
+		settings permit.Settings
+		others   int // that hold a permit and have no child here
+		noted    bool
+	}{
+		{permit.Settings{Concurrency: 1}, 0, true},
+		{permit.Settings{Concurrency: 2}, 1, false},
+		{permit.Settings{Concurrency: 9, PerKey: 1}, 0, true},
+		{permit.Settings{Concurrency: 9, PerKey: 2}, 1, false},
+		{permit.Settings{Concurrency: 2}, 0, false},
+	} {
+		w := newWorld(t)
+		w.manage(permit.Create, c.settings)
+		ask := func(ticket, parent string) {
+			p := permit.Place{Queue: "q", Key: "k", Ticket: ticket, Parent: parent}
+			w.put(p.AskFor(permit.Ask{RunID: "run " + ticket, Loc: stepOf(ticket)}).Item)
+			w.settle()
+		}
+		ask("parent", "")
+		for i := range c.others {
+			ask(fmt.Sprint("other ", i), "")
+		}
+		ask("child", "run parent")
+		if n := len(w.machine.Notes()); n > 0 {
+			t.Errorf("%+v: %d notes at once", c.settings, n)
+		}
+		noted := 0
+		for range 3 {
+			w.now += missEvery
+			w.load()
+			w.settle()
+			noted += len(w.machine.Notes())
+		}
+		if c.noted && noted < 1 || !c.noted && noted > 0 {
+			t.Errorf("%+v: %d notes in three minutes; want some: %t", c.settings, noted, c.noted)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 )
 
@@ -63,14 +64,34 @@ type TaskStanding struct {
 	Recalled                      bool
 }
 
+// TaskLocs returns where the entries of a queue are that say how the task of a ticket stands.
+// They are read with that of what workers have asked for.
+func TaskLocs(ticket string) []string {
+	return []string{headLoc, permitLoc + ticket, requestLoc + ticket}
+}
+
+// Unasked returns a function that reports whether no worker has asked for tasks of a name, as the entry of
+// the queue itself says among the entries. Where that is not known it returns false.
+func Unasked(entries []store.Entry) func(name string) bool {
+	var h head
+	for i := range entries {
+		if entries[i].Loc == headLoc && cbor.Unmarshal(entries[i].Value, &h) == nil {
+			return func(name string) bool {
+				return !h.Forgot && !slices.ContainsFunc(h.Asked, func(a askedFor) bool { return a.Name == name })
+			}
+		}
+	}
+	return func(string) bool { return false }
+}
+
 // ReadTasks returns the tasks that a queue has: the leased ones by the end of their leases, then
 // those that are offered: expired ones first, then by when they were. The error wraps store.ErrDamaged.
 func ReadTasks(entries []store.Entry) ([]TaskStanding, error) {
 	var all []TaskStanding
 	add := func(a *asked, worker string, since, until store.Time) {
-		all = append(all, TaskStanding{Name: a.Task.Name, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Worker: worker,
-			Attempt: a.Task.Attempt, Priority: a.Priority, Lost: a.Task.Lost, Since: since, Until: until,
-			Recalled: a.Task.Recalls})
+		all = append(all, TaskStanding{Name: a.Task.Name, RunID: a.RunID, Loc: a.Loc, Key: a.Key,
+			Worker: permit.WorkerName(worker), Attempt: a.Task.Attempt, Priority: a.Priority, Lost: a.Task.Lost,
+			Since: since, Until: until, Recalled: a.Task.Recalls})
 	}
 	for i := range entries {
 		loc, value := entries[i].Loc, entries[i].Value

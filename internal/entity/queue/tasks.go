@@ -25,7 +25,12 @@ type offer struct {
 	Worker  string     `cbor:"9,keyasint,omitempty"` // whose it was
 	Recalls bool       `cbor:"10,keyasint,omitempty"`
 	No      int64      `cbor:"11,keyasint,omitempty"` // of that lease's permit
+	Tried   bool       `cbor:"12,keyasint,omitempty"` // a worker has given it back, and may have begun it
 }
+
+// untouched reports whether no worker can have begun the attempt. Otherwise only its end tells
+// whether it had an effect.
+func (o *offer) untouched() bool { return o.Lost == 0 && !o.Tried }
 
 // lease is what a permit has that a worker holds.
 type lease struct {
@@ -166,6 +171,7 @@ func (q *Rules) work(it *store.Item, now store.Time, w *entity.Writer) (answer [
 		p := &poll{no: it.No, id: it.ID}
 		if err = permit.Decode(it.Value, &p.Lease); err == nil {
 			p.until = it.Sent + store.Time(p.Wait)
+			q.noteAsked(p.Names, now, w)
 			q.tasks.polls = append(q.tasks.polls, p)
 			return nil, false
 		}
@@ -179,7 +185,7 @@ func (q *Rules) work(it *store.Item, now store.Time, w *entity.Writer) (answer [
 	case permit.ReleaseTasks:
 		var r permit.LeaseList
 		if err = permit.Decode(it.Value, &r); err == nil {
-			return q.release(r.Secrets, now, w), true
+			return q.release(r.Secrets, w), true
 		}
 	case permit.EndTask:
 		var e permit.End
@@ -193,6 +199,39 @@ func (q *Rules) work(it *store.Item, now store.Time, w *entity.Writer) (answer [
 		}
 	}
 	return no("%v", err), true
+}
+
+// askedFor is a name for which workers ask.
+type askedFor struct {
+	Name string     `cbor:"1,keyasint"`
+	At   store.Time `cbor:"2,keyasint"` // when that was noted
+}
+
+const (
+	maxAsked   = 200                                      // names that are kept
+	askedEvery = store.Time(time.Hour / time.Microsecond) // how often it is noted that workers still ask
+)
+
+// noteAsked notes for which tasks workers ask, so that it can be said of one that none does.
+func (q *Rules) noteAsked(names []string, now store.Time, w *entity.Writer) {
+	noted := false
+	for _, name := range names {
+		i := slices.IndexFunc(q.head.Asked, func(a askedFor) bool { return a.Name == name })
+		if i >= 0 && now < q.head.Asked[i].At+askedEvery {
+			continue
+		}
+		kept := slices.Clone(q.head.Asked)
+		if i >= 0 {
+			kept = slices.Delete(kept, i, i+1)
+		}
+		if kept = append(kept, askedFor{name, now}); len(kept) > maxAsked {
+			kept, q.head.Forgot = kept[1:], true
+		}
+		q.head.Asked, noted = kept, true
+	}
+	if noted && q.head.Exists { // otherwise with the queue
+		put(w, headLoc, q.head)
+	}
 }
 
 // works reports whether an update is a worker's.
@@ -361,8 +400,9 @@ func (q *Rules) standing(secret string) (*holding, byte) {
 	return &h, permit.LeaseHeld
 }
 
-// release offers tasks again that a worker gives back, first in their lines.
-func (q *Rules) release(secrets []string, now store.Time, w *entity.Writer) []byte {
+// release offers tasks again that a worker gives back, first in their lines. A worker that stops
+// gives back what it executes, so a recalled one is offered again too.
+func (q *Rules) release(secrets []string, w *entity.Writer) []byte {
 	out := permit.Beats{Standing: make([]byte, len(secrets)), Until: make([]store.Time, len(secrets))}
 	for i, secret := range secrets {
 		h, standing := q.standing(secret)
@@ -370,10 +410,9 @@ func (q *Rules) release(secrets []string, now store.Time, w *entity.Writer) []by
 			continue
 		}
 		ticket := q.tasks.secrets[secret]
-		if a := h.Lease.Asked; a.Task.Recalls { // the worker says that nothing has been done
-			q.settle(ticket, h, &permit.Outcome{How: permit.TaskNever, Started: h.Lease.Begun, Ended: now}, w)
-			continue
-		}
+		own := *h.Lease.Asked.Task
+		own.Tried, own.Recalls = true, false
+		h.Lease.Asked.Task = &own
 		delete(q.tasks.secrets, secret)
 		q.offerAgain(ticket, h, w)
 	}
@@ -404,7 +443,7 @@ func (q *Rules) settle(ticket string, h *holding, o *permit.Outcome, w *entity.W
 	q.dropPermit(ticket, h, w)
 	q.forget(h.Key, w)
 	a := &h.Lease.Asked
-	o.Detail, o.Worker = a.Task.Detail, h.Lease.Worker
+	o.Detail, o.Worker = a.Task.Detail, permit.WorkerName(h.Lease.Worker)
 	w.Send(o.Command(q.name, ticket, a.RunID, a.Loc))
 }
 
@@ -432,7 +471,7 @@ func (q *Rules) end(e *permit.End, now store.Time, w *entity.Writer) []byte {
 	}
 	if r := q.waiting[ticket]; r != nil && r.Task != nil && r.Task.Former == e.Secret { // expired, and nobody else's
 		answer := ended(&r.Task.Task, r.Task.Begun)
-		o.Detail, o.Worker = r.Task.Detail, r.Task.Worker
+		o.Detail, o.Worker = r.Task.Detail, permit.WorkerName(r.Task.Worker)
 		q.remove(r, w)
 		q.forget(r.Key, w)
 		w.Send(o.Command(q.name, ticket, r.RunID, r.Loc))
@@ -490,7 +529,7 @@ func (q *Rules) recall(ticket string, now store.Time, w *entity.Writer) {
 	if r == nil || r.Task == nil {
 		return
 	}
-	if r.Task.Lost > 0 { // a worker may have begun it: only its end tells
+	if !r.Task.untouched() {
 		return
 	}
 	q.remove(r, w)

@@ -31,6 +31,7 @@ type attempt struct {
 	lease       string // that is current, or has expired and may still end it
 	until, over store.Time
 	lost        int
+	tried       bool // a worker has had it
 	recalled    bool
 	worker      string
 	told        store.Time // until when a cancelled lease is known
@@ -156,7 +157,7 @@ func (w *labour) leased(l *permit.Lease, verdict []byte) {
 			t.Loc != "at "+a.ticket || t.Until != w.now+store.Time(l.For) || w.leases[t.Secret] != nil {
 			w.t.Fatalf("at %d %s has leased %+v, which is %+v", w.now, l.Worker, t, a)
 		}
-		a.state, a.lease, a.until, a.over, a.worker = "leased", t.Secret, t.Until, 0, l.Worker
+		a.state, a.lease, a.until, a.over, a.worker, a.tried = "leased", t.Secret, t.Until, 0, l.Worker, true
 		if a.task.Timeout > 0 {
 			a.over = w.now + store.Time(a.task.Timeout)
 		}
@@ -193,7 +194,7 @@ func (w *labour) outcome(it *store.Item) {
 	case permit.TaskLost:
 		good = a.state == "leased" && a.until <= w.now && a.lost == permit.MaxLost-1
 	case permit.TaskNever:
-		good = a.state == "offered" && a.lost == 0 || a.recalled
+		good = a.state == "offered" && !a.tried
 	}
 	if !good {
 		w.t.Fatalf("at %d the run is told %c of %+v", w.now, o.How, a)
@@ -331,13 +332,13 @@ func TestStatesOfTasks(t *testing.T) {
 			case n == 10:
 				want := w.standing(a, secret)
 				current := a.state == "leased" && a.lease == secret
-				if current && !a.recalled {
-					a.state, a.lease = "offered", ""
+				if current {
+					a.state, a.lease, a.recalled = "offered", "", false
 				}
 				var got permit.Beats
 				_, _, err := permit.ReadAnswer(w.request(permit.ReleaseTasks,
 					permit.Encode(permit.LeaseList{Secrets: []string{secret}})), &got)
-				if err != nil || got.Standing[0] != want || current && a.recalled && a.state != "ended" {
+				if err != nil || got.Standing[0] != want {
 					t.Fatalf("seed %d: a release says %+v, %v of %+v, want %c", seed, got, err, a, want)
 				}
 			default:

@@ -24,6 +24,7 @@ type Body struct {
 	Kind     string        // of which a node executes at most Limit at a time; "": it has no such limit
 	Limit    int
 	Resumed  store.Time // as in journal.Journal
+	Placed   store.Time // when it asked for a place to be executed in; set by the process that executes it
 
 	steps      *Steps
 	generation int
@@ -33,6 +34,7 @@ type Body struct {
 	final      func(*stored.Failure) bool
 	from       store.Time // when the first attempt started; 0: this is the first
 	causes     []*stored.Failure
+	lead       stored.Lead
 }
 
 // Entry returns the record of the step's success as the run will write it, but
@@ -42,13 +44,17 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *sto
 	if f := b.steps.tooLarge(b.Location, value); f != nil {
 		return store.Entry{}, f
 	}
+	lead := b.lead
+	if lead.Placed = b.Placed; b.Attempt > 1 || lead != (stored.Lead{}) {
+		lead.Began = started
+	}
 	if b.from != 0 {
 		started = b.from
 	}
 	return store.Entry{
 		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt,
 		Owes: b.owes, Generation: b.generation, Started: started, Ended: ended,
-		Value: stored.WithTried(b.causes, value),
+		Value: stored.WithTried(b.causes, lead.Notice(lead.Began), value),
 	}, nil
 }
 
@@ -103,12 +109,16 @@ type BodyResult struct {
 	// Undecodable is set with a failure whose cause is a recorded value that does not fit
 	// the code.
 	Undecodable *journal.Undecodable
-	After       time.Duration // of a failure: the shortest delay before the next attempt
+	// Unrecorded is set with a failure if the body has succeeded and its result cannot be
+	// recorded, or if a value cannot that it gives to the engine.
+	Unrecorded bool
+	After      time.Duration // of a failure: the shortest delay before the next attempt
 	// Spent is how many units of its queue's rate the attempt has spent; nil: what it has
 	// asked for.
 	Spent   *int
 	Started store.Time
 	Ended   store.Time
+	Placed  store.Time // when the body asked for a place to be executed in; 0: not known
 	// Recorded is the step's entry if it is in the store already, written by the
 	// body with Body.Entry, perhaps in a former attempt. Value is its value.
 	Recorded *store.Entry

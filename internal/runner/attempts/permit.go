@@ -91,6 +91,7 @@ func (p *permits) allow(o *step) bool {
 	if x := o.permit; x != nil && (needs == nil || needs.Queue != x.place.Queue || x.task != o.spec.Task.name()) {
 		// the code uses another one by now
 		p.end(o)
+		o.lead.Asked = 0
 		o.writeProgress(0)
 	}
 	if needs == nil {
@@ -108,6 +109,7 @@ func (p *permits) allow(o *step) bool {
 		o.offer(&ask)
 		p.add(&ticket{place: place, task: o.permit.task, input: o.permit.input, op: o})
 		s.j.Log.Send(place.AskFor(ask))
+		o.lead.Asked = s.j.Bound()
 		o.writeProgress(0)
 	}
 	if overall := o.spec.Policy.Overall; overall > 0 {
@@ -199,6 +201,7 @@ func (p *permits) next() bool {
 			continue
 		}
 		x.until = 0
+		o.lead.Queue, o.lead.Granted = x.place.Queue, p.s.j.Bound()
 		p.s.enqueue(o)
 		return true
 	}
@@ -215,7 +218,7 @@ func (p *permits) late(o *step) {
 	}
 	o.returned = p.end(o)
 	o.until = p.s.j.Bound()
-	o.causes = stored.AddCause(o.causes, why, 0, 0)
+	o.causes = stored.AddCause(o.causes, why, stored.Lead{}, 0, 0)
 	o.Is.(attempted).giveUp()
 }
 

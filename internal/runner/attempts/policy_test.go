@@ -32,3 +32,17 @@ func TestDelayOfRetries(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeUntilAStepGivesUp holds the numbers of the documents: how long so many attempts take
+// with the default delays.
+func TestTimeUntilAStepGivesUp(t *testing.T) {
+	p := attempts.Policy{First: time.Second, Factor: 2, Max: 5 * time.Minute}
+	took := time.Duration(0)
+	for attempt := 1; attempt < 20; attempt++ {
+		took += p.Delay(attempt, 0.5)
+		want, told := map[int]time.Duration{4: 15 * time.Second, 9: 511 * time.Second, 19: 3511 * time.Second}[attempt]
+		if told && took != want {
+			t.Errorf("%d attempts take %s, want %s", attempt+1, took, want)
+		}
+	}
+}

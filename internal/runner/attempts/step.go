@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet/internal/location"
@@ -83,7 +84,7 @@ type step struct {
 	causes  []*stored.Failure
 	detail  []byte      // of the last heartbeat
 	trouble bool        // the run is to be paused for its failures
-	unsure  bool        // a body that a former activation has given out may have had an effect
+	unsure  bool        // a body of a former activation, or a worker that was lost or late, may have had an effect
 	permit  *stepPermit // while it waits for one or has one; nil: neither
 	// returned is the permit that was given back with the end of its attempt, in the same
 	// turn; nil: none.
@@ -91,7 +92,9 @@ type step struct {
 	from     store.Time // when the first attempt started
 	until    store.Time // when the last one ended
 	emitted  emitting
-	begun    store.Time // when the one that is executing started, if that is recorded
+	begun    store.Time  // when the one that is executing started, if that is recorded
+	ending   *BodyResult // the end of an attempt that was not looked at; nil: none has arrived
+	lead     stored.Lead // of the next attempt, or of the last one
 
 	recorded *store.Entry // is in the store already, without a completion number
 	over     bool         // its end is recorded, and is handed over when the run goes on
@@ -127,6 +130,10 @@ func (s *Steps) continueFrom(b *sched.Branch, o *step) {
 	o.causes, o.detail, o.former = p.Causes, p.Detail, p.Former
 	o.trouble = p.Pause && s.pauseAfter > 0
 	o.unsure, o.emitted = p.Unsure, emitting{p.Emitted, p.Own, p.Lease}
+	o.lead = stored.Lead{Asked: p.Asked}
+	if o.attempt > 0 {
+		o.lead.Due = o.Deadline
+	}
 	if p.Since != 0 {
 		o.Asked = p.Since
 	}
@@ -222,11 +229,17 @@ func (o *step) Abandon() (stays bool) {
 	return true
 }
 
-// Withdraw forgets the body of a closed step and cancels it if it was given out.
+// Withdraw forgets the body of a closed step and cancels it if it was given out. What is known of bodies that have
+// begun is recorded, and their end when it arrives: they may have had an effect.
 func (o *step) Withdraw() {
 	s := o.s
 	if o.given {
 		s.cancels = append(s.cancels, o.ID)
+		if s.cut == nil {
+			s.cut = map[int64]*step{}
+		}
+		s.cut[o.ID] = o
+		o.In.OnPrune(func() { delete(s.cut, o.ID) })
 	}
 	s.settle(o)
 	if s.j.Live() {
@@ -236,6 +249,53 @@ func (o *step) Withdraw() {
 	if !o.over { // what is recorded stays
 		o.Op.Withdraw()
 	}
+	switch end := o.ending; {
+	case !s.j.Live() || o.over:
+	case end != nil && !end.Never && end.Started != 0:
+		o.cutOff(end)
+	case o.attempt > 0 && len(o.causes) > 0:
+		o.Cut(store.Entry{
+			Attempt: o.attempt, Started: o.from, Ended: o.causes[len(o.causes)-1].Ended, Owes: o.owes(),
+			Value: stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Emitted: o.emitted.all}.Encode(),
+		})
+	}
+}
+
+// cutOff records a body that was executing when its step was withdrawn, with its end; nil: that is not known.
+func (o *step) cutOff(end *BodyResult) {
+	e := store.Entry{Attempt: o.attempt + 1, Started: o.from, Owes: o.owes()}
+	p := stored.Progress{Causes: o.causes, Detail: o.detail, Former: o.former, Emitted: o.emitted.all}
+	if end == nil {
+		p.Begun = o.begun
+	} else {
+		if o.from == 0 {
+			e.Started = end.Started
+		}
+		e.Ended, p.Succeeded = end.Ended, end.Failure == nil
+		if end.Failure != nil {
+			p.Causes = stored.AddCause(slices.Clone(o.causes), end.Failure, o.lead, end.Started, end.Ended)
+		}
+	}
+	e.Value = p.Encode()
+	o.Cut(e)
+}
+
+// Began records that the body of a withdrawn step had begun, if its end has not arrived. ended says that the run
+// ends: then that is so of any step. What a body does in a transaction is left alone: it may hold the step's entry.
+func (s *Steps) Began(id int64, started store.Time, ended bool) {
+	o := s.cut[id]
+	if o == nil && ended {
+		if o = s.open[id]; o != nil && !o.given {
+			o = nil
+		}
+	}
+	if o == nil || o.spec.Whole {
+		return
+	}
+	if o.begun = started; o.from == 0 {
+		o.from = started
+	}
+	o.cutOff(nil)
 }
 
 func (o *step) Outcome(e store.Entry) store.Entry {
@@ -244,7 +304,7 @@ func (o *step) Outcome(e store.Entry) store.Entry {
 	case rec != nil:
 		e.Attempt, e.Started, e.Ended, e.Value = rec.Attempt, rec.Started, rec.Ended, rec.Value
 	case o.Failure == nil:
-		e.Value = stored.WithTried(o.causes, o.Value)
+		e.Value = o.tried()
 	}
 	if o.owes() && o.Failure == nil {
 		o.s.owner.Owe(&o.Op, o.spec.Undo)
@@ -254,11 +314,17 @@ func (o *step) Outcome(e store.Entry) store.Entry {
 
 // Recall takes the value without the causes of failed attempts.
 func (o *step) Recall(value []byte) error {
-	_, value, err := stored.SplitTried(value)
+	t, err := stored.SplitTried(value)
 	if err != nil {
 		return err
 	}
-	return o.Op.Recall(value)
+	return o.Op.Recall(t.Value)
+}
+
+// tried returns the stored form of the value of a step that has succeeded.
+func (o *step) tried() []byte {
+	lead := o.lead
+	return stored.WithTried(o.causes, lead.Notice(lead.Began), o.Value)
 }
 
 // owes reports whether the step carries a compensation.
@@ -271,7 +337,7 @@ func (o *step) Postpone() {
 	}
 	e := store.Entry{
 		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(),
-		Value: stored.WithTried(o.causes, o.Value),
+		Value: o.tried(),
 	}
 	if o.Failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
@@ -286,12 +352,21 @@ func (o *step) Retract() {
 	o.Postpone()
 }
 
+// maxShownError bounds what the row of a suspended run says of a failure.
+const maxShownError = 200
+
 func (o *step) Show(w *journal.Wait) {
+	if w.Failed = o.attempt - o.former; w.Failed > 0 && len(o.causes) > 0 {
+		w.Error = stored.Cut(o.causes[len(o.causes)-1].Message, maxShownError)
+	}
 	if o.permit == nil || o.permit.grant != nil {
 		w.EndsAt(o.Deadline)
 		return
 	}
 	w.Queue = o.permit.place.Queue
+	if o.offered() {
+		w.Task, w.Ticket = o.permit.task, o.permit.place.Ticket
+	}
 	w.EndsAt(o.permit.until)
 }
 
@@ -330,8 +405,9 @@ func (o *step) writeProgress(wake store.Time) {
 	}
 	if x := o.permit; x != nil {
 		p.Permit = &x.place
-		p.Task, p.Input = x.task, x.input
+		p.Task, p.Input, p.Asked = x.task, x.input, o.lead.Asked
 	}
+	o.s.progress = true
 	o.Write(store.Entry{
 		State: store.Open, Attempt: o.attempt, Wake: wake, Started: o.from, Owes: o.owes(),
 		Value: p.Encode(),
@@ -345,27 +421,36 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if !o.busy {
 		return // closed since
 	}
-	o.begun, o.emitted.own, o.emitted.lease = 0, nil, 0
+	o.begun, o.emitted.own, o.emitted.lease, o.ending = 0, nil, 0, nil
 	s.settle(o)
 	if u := result.Undecodable; u != nil && s.owner.Undecodable(o.Loc, u) {
 		return
 	}
+	if f := s.tooLarge(o.Loc, result.Value); f != nil {
+		result.Final, result.Failure, result.Unrecorded = true, f, true
+	}
+	stops := result.Unrecorded && !o.Kind.Undoes() &&
+		s.owner.Unrecorded(o.Loc, result.Failure, o.owes() && !o.spec.Whole)
 	if o.permit != nil {
 		o.permit.spent = result.Spent
 	}
+	o.lead.Placed = result.Placed
 	o.returned = s.permits.end(o)
+	if o.from == 0 {
+		o.from = result.Started
+	}
+	if stops {
+		o.executeAgain()
+		return
+	}
 	if !result.Never {
 		o.attempt++
 	}
 	o.until = result.Ended
-	if o.from == 0 {
-		o.from = result.Started
-	}
-	if f := s.tooLarge(o.Loc, result.Value); f != nil {
-		result.Final, result.Failure = true, f
-	}
 	if result.Failure == nil {
-		delete(s.open, o.ID)
+		if delete(s.open, o.ID); o.attempt > 1 || o.lead != (stored.Lead{}) {
+			o.lead.Began = result.Started
+		}
 		o.Value, o.recorded = result.Value, result.Recorded
 		o.HandOver()
 		return
@@ -373,13 +458,13 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	if result.Never {
 		result.Started, result.Ended = 0, 0
 	}
-	o.causes = stored.AddCause(o.causes, result.Failure, result.Started, result.Ended)
+	o.causes = stored.AddCause(o.causes, result.Failure, o.lead, result.Started, result.Ended)
 	next := s.j.Bound().Add(max(o.delay(), result.After))
 	if result.Final || o.Refused && !o.unsure || o.usedUp(next) {
 		o.Is.(attempted).giveUp()
 		return
 	}
-	o.Deadline = next
+	o.Deadline, o.lead = next, stored.Lead{Due: next}
 	s.j.Barrier()
 	if s.failsTooOften(o) {
 		o.trouble = true
@@ -388,6 +473,15 @@ func (s *Steps) attemptEnded(end attemptEnd) {
 	o.writeProgress(next)
 	s.failed = append(s.failed, Failed{Location: o.Loc, Attempt: o.attempt, Next: next, Failure: result.Failure})
 	s.j.Timers.Set(o, next)
+}
+
+// executeAgain keeps a step open whose result could not be recorded: the next activation
+// executes its body again, and so for a cancel and a terminate it may have had an effect. It
+// is no attempt of the policy. What a transaction has done was rolled back.
+func (o *step) executeAgain() {
+	delete(o.s.open, o.ID)
+	o.unsure = o.owes() && !o.spec.Whole
+	o.writeProgress(0)
 }
 
 // Failed is an attempt that has failed, and that another one follows.

@@ -24,6 +24,10 @@ type Owner interface {
 	// not fit its code. It reports whether that stops the run; otherwise the attempt has
 	// failed.
 	Undecodable(loc location.Loc, u *journal.Undecodable) (stops bool)
+	// Unrecorded is called for an attempt whose result, or another value of its body, cannot
+	// be recorded; owes says that it may have had an effect which is to be undone. It reports
+	// whether that stops the run; otherwise the attempt has failed.
+	Unrecorded(loc location.Loc, f *stored.Failure, owes bool) (stops bool)
 	// PauseFor lets the run stand still, to be paused for a reason.
 	PauseFor(reason string)
 	// BeingCancelled reports whether the cancel of the run is to be handed over.
@@ -45,9 +49,11 @@ type Steps struct {
 	ended     fifo.Queue[attemptEnd] // attempts whose end is to be looked at
 	inFlight  int                    // bodies queued or given out and not closed
 	cancels   []int64                // bodies that were given out and are wanted no more
+	cut       map[int64]*step        // of these, whose steps are withdrawn: their ends are recorded
 	postponed fifo.Queue[*step]      // have ended while the run stood still, and are recorded
 	troubled  []*step                // whose failures request a pause
 	failed    []Failed               // attempts that failed in the turn that fills
+	progress  bool                   // more than that a body executes was recorded of an open step since TakeProgress
 	permits   permits
 }
 
@@ -236,7 +242,7 @@ func (o *step) body() Body {
 		Timeout: o.spec.Policy.Timeout, Detail: o.detail,
 		Kind: o.spec.Kind, Limit: o.spec.Limit, steps: o.s, generation: o.Generation, born: o.Born,
 		kind: o.Kind, owes: o.owes(), from: o.from, causes: o.causes,
-		final: o.spec.Policy.Final, Resumed: journal.Resumed(o.J),
+		final: o.spec.Policy.Final, lead: o.lead, Resumed: journal.Resumed(o.J),
 	}
 	if o.permit != nil {
 		body.Queue = o.permit.place.Queue
@@ -257,8 +263,14 @@ func (s *Steps) Cancels() []int64 {
 // Complete takes the end of an attempt. Only the current attempt's is accepted.
 func (s *Steps) Complete(id int64, attempt int, result BodyResult) {
 	if o := s.current(id, attempt); o != nil {
-		o.given = false
+		o.given, o.ending = false, &result
 		s.ended.Push(attemptEnd{o, result})
+		return
+	}
+	if o := s.cut[id]; o != nil && attempt == o.attempt+1 {
+		if delete(s.cut, id); !result.Never && result.Started != 0 {
+			o.cutOff(&result)
+		}
 	}
 }
 
@@ -290,5 +302,15 @@ func (s *Steps) Executing(id int64, attempt int, started store.Time) {
 		o.from = started
 	}
 	o.begun = started
+	progress := o.s.progress
 	o.writeProgress(0)
+	o.s.progress = progress
+}
+
+// TakeProgress reports whether more was recorded of an open step, since it was called last, than
+// that its body executes.
+func (s *Steps) TakeProgress() bool {
+	progress := s.progress
+	s.progress = false
+	return progress
 }

@@ -60,6 +60,7 @@ func (r *run) Owe(*journal.Op, *attempts.Undo)                     { r.owed++ }
 func (r *run) UndoFailed(_ location.Loc, why string)               { r.failed = why }
 func (r *run) PauseFor(reason string)                              { r.paused = reason }
 func (r *run) Undecodable(location.Loc, *journal.Undecodable) bool { return false }
+func (r *run) Unrecorded(location.Loc, *stored.Failure, bool) bool { return false }
 func (r *run) BeingCancelled() bool                                { return false }
 
 // begin makes a run and lets its code go as far as it can.
@@ -235,6 +236,34 @@ func TestCancel(t *testing.T) {
 		}
 		if !whole && len(r.j.Log.Entries()) != 0 {
 			t.Errorf("a step that was not begun is recorded: %+v", r.entry())
+		}
+	}
+}
+
+// TestWhatWasCutIsRecorded: of a step that was withdrawn while its body executed, that it had begun, and its end.
+func TestWhatWasCutIsRecorded(t *testing.T) {
+	failed := &stored.Failure{Code: stored.CodeStep, Message: "no"}
+	for _, end := range []*attempts.BodyResult{
+		nil, {Value: []byte("v"), Started: 5, Ended: 9}, {Failure: failed, Started: 5, Ended: 9},
+	} {
+		r := begin(t, 0, nil, execute(step(twice)))
+		b := r.body()
+		r.sched.Cancel(&r.branch)
+		r.sched.Run()
+		r.Began(b.ID, 5, false)
+		if e := r.entry(); e.State != store.Withdrawn || e.Seq != 0 || e.Attempt != 1 || e.Started != 5 || e.Ended != 0 {
+			t.Errorf("while the body executes the entry is %+v", e)
+		}
+		if end == nil {
+			continue
+		}
+		r.Complete(b.ID, b.Attempt, *end)
+		r.Complete(b.ID, b.Attempt, *end)
+		e := r.entry()
+		p, err := stored.DecodeProgress(e.Value)
+		if err != nil || len(r.j.Log.Entries()) != 1 || e.State != store.Withdrawn || e.Attempt != 1 || e.Ended != 9 ||
+			p.Succeeded != (end.Failure == nil) || len(p.Causes) == 1 != (end.Failure != nil) {
+			t.Errorf("after %+v the entry is %+v with %+v, %v", end, e, p, err)
 		}
 	}
 }

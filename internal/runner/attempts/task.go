@@ -56,8 +56,12 @@ func (p *permits) recall(o *step) {
 func (o *step) outcome(out *permit.Outcome) {
 	s := o.s
 	o.permit.ended, o.permit.until = true, 0
+	o.lead.Queue, o.lead.Task = o.permit.place.Queue, true
 	if out.Detail != nil {
 		o.detail = out.Detail
+	}
+	if out.How == permit.TaskTimeout || out.How == permit.TaskLost { // a worker may have executed it
+		o.unsure = o.unsure || o.owes()
 	}
 	o.busy = true
 	s.inFlight++

@@ -55,7 +55,7 @@ type Config struct {
 // Limits bound what one run may hold. Zero fields mean the defaults.
 type Limits struct {
 	Entries     int // per incarnation; default 100,000
-	Bytes       int // of values per incarnation; default 64 MiB
+	Bytes       int // of values per incarnation; default 256 MiB
 	Value       int // bytes of one value; default 2 MiB
 	TurnEntries int // a turn is cut after so many; default 1,000
 	TurnBytes   int // default 4 MiB
@@ -67,7 +67,7 @@ func (l Limits) WithDefaults() Limits {
 		field *int
 		value int
 	}{
-		{&l.Entries, 100_000}, {&l.Bytes, 64 << 20}, {&l.Value, 2 << 20},
+		{&l.Entries, 100_000}, {&l.Bytes, 256 << 20}, {&l.Value, 2 << 20},
 		{&l.TurnEntries, 1_000}, {&l.TurnBytes, 4 << 20},
 	} {
 		if *f.field == 0 {
@@ -104,6 +104,8 @@ type Journal struct {
 
 	entries int // recorded and new
 	bytes   int
+	loaded  int                    // bytes of memory that Config.Entries take
+	shares  []share                // of the budget that are not used up and that the log will be told
 	pruned  map[location.Loc]int64 // the oldest iteration of loops that keeps its history
 }
 
@@ -119,8 +121,12 @@ func New(cfg Config) *Journal {
 		j.recorded = j.numbered[n-1].Seq
 	}
 	for i := range cfg.Entries {
-		j.bytes += max(cfg.Entries[i].Size, len(cfg.Entries[i].Value))
+		e := &cfg.Entries[i]
+		j.bytes += max(e.Size, len(e.Value))
+		j.loaded += loadedEntryBytes + 2*len(e.Loc) + len(e.Value)
 	}
+	j.shares = shares
+	j.passShares(func(share) {}) // a former activation has said it
 	return j
 }
 
@@ -194,6 +200,15 @@ func (j *Journal) Barrier() { j.pos++ }
 // Size returns the entries of the incarnation and the bytes of their values.
 func (j *Journal) Size() (entries, bytes int) { return j.entries, j.bytes }
 
+const (
+	loadedEntryBytes = 300 // an entry of the snapshot with what the replay knows of it, without its location and value
+	entryBytes       = 64  // what the scheduler keeps of a location that was called
+)
+
+// Held returns about how many bytes of memory the history takes: the entries of the snapshot, which are kept, and all
+// values once more, because the code may hold what it was given.
+func (j *Journal) Held() int { return j.loaded + entryBytes*j.entries + j.bytes }
+
 // Full reports whether the turn that fills holds as much as one should.
 func (j *Journal) Full() bool { return j.Log.Full(j.Limits.TurnEntries, j.Limits.TurnBytes) }
 
@@ -240,14 +255,14 @@ func (j *Journal) FetchValue(e *store.Entry) ([]byte, error) {
 	return value, err
 }
 
-// Spend counts one more entry, or fails the run if that exceeds its budget.
+// Spend counts one more entry, or stops the run if that exceeds its budget.
 func (j *Journal) Spend(b *sched.Branch, loc location.Loc, in *Segment) {
 	// While completions remain, what is recorded counts in full although the code
 	// had not got so far when it called this.
 	if (j.entries >= j.Limits.Entries || j.bytes >= j.Limits.Bytes) && (j.live || j.Remaining() == nil) {
 		b.Fail(&stored.Failure{Code: stored.CodeBudget, Location: loc.String(), Message: fmt.Sprintf(
 			"operation %s exceeds the budget of a run: %d entries (limit %d) with %d bytes (limit %d); "+
-				"use Loop or continue-as-new for work without an end",
+				"raise Config.MaxEntries or Config.MaxBytes, and use Loop or continue-as-new for work without an end",
 			loc, j.entries, j.Limits.Entries, j.bytes, j.Limits.Bytes)})
 	}
 	j.Count(in, 1, 0)
@@ -258,4 +273,34 @@ func (j *Journal) Count(s *Segment, entries, bytes int) {
 	j.entries += entries
 	j.bytes += bytes
 	s.count(entries, bytes)
+	j.passShares(func(part share) {
+		j.Owner.Note("", part.text, fmt.Errorf("%d entries (limit %d) with %d bytes (limit %d): at the limit it stalls "+
+			"until that is raised; use Loop or continue-as-new for work without an end",
+			j.entries, j.Limits.Entries, j.bytes, j.Limits.Bytes))
+	})
+}
+
+// share is a part of a run's budget.
+type share struct {
+	part float64
+	text string // for the log
+}
+
+// shares are the parts of a budget. The log is told once when each is used up.
+var shares = []share{
+	{0.5, "the run has used half of its budget"}, {0.8, "the run has used 80 % of its budget"},
+}
+
+// passShares drops the shares of the budget that are used up, and calls fn for the largest.
+func (j *Journal) passShares(fn func(share)) {
+	n := 0
+	for n < len(j.shares) && (float64(j.entries) >= j.shares[n].part*float64(j.Limits.Entries) ||
+		float64(j.bytes) >= j.shares[n].part*float64(j.Limits.Bytes)) {
+		n++
+	}
+	if n > 0 {
+		last := j.shares[n-1]
+		j.shares = j.shares[n:]
+		fn(last)
+	}
 }

@@ -34,6 +34,7 @@ type Op struct {
 	Closed     bool       // cancelled or withdrawn: what arrives for it is dropped
 	Refused    bool       // closed or cancelled while it is awaited: the code sees ErrCancelled
 	Started    bool       // took effect: registered, timer set, or body queued
+	Came       store.Time // of one that completes: when what it waited for had come; 0: that is not known
 	// Always says that a replay hands a recorded completion over also if no branch waits for
 	// it: something else may have.
 	Always bool
@@ -109,7 +110,11 @@ func (j *Journal) DeclareAt(b *sched.Branch, o *Op, is Kind, loc location.Loc, k
 	o.Is, o.J, o.ID, o.Loc, o.In, o.Kind = is, j, j.Scheduler.NextID(), loc, in, kind
 	o.Born, o.Asked, o.Generation = j.seq, j.now, j.Run.Generation
 	b.RefuseInPanic(loc)
-	if rec := j.ask(loc); rec != nil {
+	if rec := j.ask(loc); rec != nil && rec.cut() {
+		o.slot = turnlog.Recorded(max(rec.Size, len(rec.Value))) // which its entry replaces
+		in.count(1, o.slot.Size())
+		return
+	} else if rec != nil {
 		if rec.Kind != kind {
 			j.Owner.Stall(j.otherKind(rec, o))
 			b.Halt()
@@ -177,7 +182,7 @@ func (o *Op) Written() bool { return o.slot.Written() }
 
 // DeadlineOr returns the recorded deadline, which was fixed at the first call, or at.
 func (o *Op) DeadlineOr(at store.Time) store.Time {
-	if o.Rec != nil && o.Rec.Wake != 0 {
+	if o.Rec != nil && o.Rec.Wake != 0 && !o.Rec.Numbered() {
 		return o.Rec.Wake
 	}
 	return at
@@ -240,6 +245,20 @@ func (o *Op) Close() {
 	o.Is.Withdraw()
 }
 
+// Cut writes down, for readers, a body of a withdrawn operation. What withdraws the operation is in this turn or in a
+// former one, so a replay comes to it without the entry.
+func (o *Op) Cut(e store.Entry) {
+	j := o.J
+	if j.IsPruned(o.Loc) {
+		return
+	}
+	if !o.slot.Written() {
+		j.Count(o.In, 1, 0)
+	}
+	e.State = store.Withdrawn
+	o.Write(e)
+}
+
 // Uncount takes an operation that leaves no entry from the size of the history.
 func (o *Op) Uncount() {
 	if !o.slot.Written() {
@@ -260,6 +279,9 @@ func (o *Op) HandOver() {
 	j.NextCompletion()
 	j.last, j.lastSlot = o, o.slot
 	e := store.Entry{State: store.Done, Seq: j.seq, At: j.now, Started: o.Asked, Ended: j.now, Value: o.Value}
+	if o.Came < j.now {
+		e.Wake = o.Came
+	}
 	if o.Failure != nil {
 		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
 	}

@@ -28,6 +28,12 @@ func (rec *Record) Numbered() bool { return rec.Seq > 0 }
 // compensation.
 func (rec *Record) IsOwed() bool { return rec.Entry.Owes && rec.State == store.Done }
 
+// cut reports whether the record says for readers that a body was executed whose step was withdrawn. A replay goes as
+// if nothing was recorded: what withdraws a step is not its own record.
+func (rec *Record) cut() bool {
+	return rec.Kind == store.KindStep && rec.State == store.Withdrawn && rec.Started != 0
+}
+
 // replay is what of the history was not handed over or called.
 type replay struct {
 	records  map[string]*Record
@@ -60,7 +66,7 @@ func (p *replay) init(entries []store.Entry) {
 			p.undos = append(p.undos, rec)
 		case rec.Numbered():
 			p.numbered = append(p.numbered, rec)
-		case rec.Kind == store.KindShown, rec.Kind == store.KindCancel:
+		case rec.Kind == store.KindShown, rec.Kind == store.KindCancel, rec.cut():
 			rec.asked = true // by no call, but it stands
 		default:
 			p.unasked++

@@ -45,6 +45,9 @@ func (s *Stall) Error() string {
 // remedy says what to do about a record that the code does not ask for, if it
 // asks for something new instead.
 func (j *Journal) remedy(rec *Record, inserted bool) string {
+	if j.ofScript() {
+		return moveScript
+	}
 	if rec.Kind == store.KindSagaUndo && j.asksIn(location.Loc(rec.Loc).Parent()) {
 		return "restore the Saga that has undone it, and the error that it failed with; then resume the run"
 	}
@@ -57,6 +60,17 @@ func (j *Journal) remedy(rec *Record, inserted bool) string {
 	}
 	return text + "else restore the former name and order; then resume the run"
 }
+
+// ScriptChange is the name of the change whose version is that of the script of a run.
+const ScriptChange = "script"
+
+// moveScript is the remedy for a run of a script, whose code has neither Removed nor Version.
+const moveScript = "" +
+	"deploy a version of the script that has the former names and order, and let the run go on with it by " +
+	"`stet script move RUN --to VERSION`; `stet script use` makes a former version current for new runs"
+
+// ofScript reports whether the run is bound to a version of a script.
+func (j *Journal) ofScript() bool { return j.RecordAt(VersionLocation("", ScriptChange)) != nil }
 
 // removedCall returns the call of Removed that accepts the record, with all that
 // is gone around it.
@@ -123,6 +137,9 @@ func (j *Journal) Mismatch(rec *Record) *Stall {
 		s.Asked = "it, but nobody waits for its completion"
 		s.Remedy = "wait for it where the former code did, or put " + j.removedCall(rec) +
 			" in its place; then resume the run"
+		if j.ofScript() {
+			s.Remedy = moveScript
+		}
 		return s
 	case j.Owner.HasReturned():
 		s.Asked = "the end of the workflow"
@@ -203,11 +220,15 @@ func describeAll(ops []*Op) string {
 // otherKind is the divergence in which the code calls an operation of another kind than
 // what is recorded.
 func (j *Journal) otherKind(rec *Record, o *Op) *Stall {
-	return &Stall{
+	s := &Stall{
 		Location: o.Loc.String(), Recorded: rec.Describe(), Asked: Describe(o.Kind, o.Loc), Nearest: j.nearest(o.Loc),
 		Remedy: "give the new operation another name and put " + j.removedCall(rec) +
 			" where the former one stood, or restore the former code; then resume the run",
 	}
+	if j.ofScript() {
+		s.Remedy = moveScript
+	}
+	return s
 }
 
 // removedAndAsked is the divergence in which the code calls an operation whose record
@@ -227,11 +248,15 @@ func (j *Journal) inserted() *Stall {
 		if o.early == nil || o.Closed {
 			continue
 		}
-		return &Stall{
+		s := &Stall{
 			Location: location.Loc(o.early.Loc).String(), Recorded: o.early.Describe(),
 			Asked:  Describe(o.Kind, o.Loc) + " before it",
 			Remedy: "if it is new, put it under a Version; else restore the former order; then resume the run",
 		}
+		if j.ofScript() {
+			s.Remedy = moveScript
+		}
+		return s
 	}
 	return nil
 }

@@ -11,14 +11,22 @@ import (
 
 // Wait describes something that a suspended run waits for.
 type Wait struct {
-	Location string     `json:"location"`
-	Kind     string     `json:"kind"`
-	Names    []string   `json:"names,omitempty"` // of messages
-	Run      string     `json:"run,omitempty"`   // of a child or an awaited run, its ID
-	Topic    string     `json:"topic,omitempty"` // of an event
-	Queue    string     `json:"queue,omitempty"` // of a step that waits for a permit
-	Since    time.Time  `json:"since"`
-	Until    *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
+	Location string   `json:"location"`
+	Kind     string   `json:"kind"`
+	Names    []string `json:"names,omitempty"` // of messages, or of updates
+	Update   bool     `json:"update,omitempty"`
+	Run      string   `json:"run,omitempty"`   // of a child or an awaited run, its ID
+	Topic    string   `json:"topic,omitempty"` // of an event
+	Queue    string   `json:"queue,omitempty"` // of a step that waits for a permit
+	// Task is the name of a task that the queue offers to workers, or a worker executes. The queue knows it by Ticket.
+	Task   string     `json:"task,omitempty"`
+	Ticket string     `json:"ticket,omitempty"`
+	Since  time.Time  `json:"since"`
+	Until  *time.Time `json:"until,omitempty"` // deadline, end of a sleep, next attempt
+	// Failed is how many attempts of a step have failed since then, and Error the last failure's
+	// text.
+	Failed int    `json:"failed,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 // EndsAt describes that the wait ends at a time; 0: none.

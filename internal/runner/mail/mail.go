@@ -32,10 +32,13 @@ type Receiver interface {
 type Boxes struct {
 	boxes   map[string]*box
 	changed []*box // since they were last looked at: they may have a match
+	count   int    // messages
+	bytes   int    // of their texts and values
 }
 
 // box holds the messages of one name and what waits for them.
 type box struct {
+	of        *Boxes
 	items     []letter   // in the order of their numbers
 	receivers []Receiver // in the order of waiting; those that wait no more are skipped
 	changed   bool       // listed in Boxes.changed
@@ -56,6 +59,7 @@ func (x *box) accepts(r Receiver, i int) bool {
 		return true
 	}
 	if r.Refuses(&l.Item) {
+		x.of.holds(-1, &l.Item)
 		x.items = slices.Delete(x.items, i, i+1)
 		return false
 	}
@@ -69,7 +73,7 @@ func (b *Boxes) box(name string) *box {
 		if b.boxes == nil {
 			b.boxes = map[string]*box{}
 		}
-		x = &box{}
+		x = &box{of: b}
 		b.boxes[name] = x
 	}
 	return x
@@ -90,6 +94,7 @@ func (b *Boxes) Deliver(name string, it store.Item) {
 		at--
 	}
 	x.items = slices.Insert(x.items, at, letter{Item: it})
+	b.holds(1, &it)
 	b.touch(x)
 }
 
@@ -193,12 +198,22 @@ func (b *Boxes) Take(r Receiver, most, bytes int) []store.Item {
 		if size += len(it.Value); taken != nil && size > bytes {
 			break
 		}
+		b.holds(-1, &it)
 		from.items[0] = letter{}
 		from.items = from.items[1:]
 		taken = append(taken, it)
 	}
 	return taken
 }
+
+// holds counts a message that has come (1), or that has left (-1).
+func (b *Boxes) holds(n int, it *store.Item) {
+	b.count += n
+	b.bytes += n * (len(it.ID) + len(it.Name) + len(it.Headers) + len(it.Value))
+}
+
+// Size returns how many messages were not received, and the bytes of their texts and values.
+func (b *Boxes) Size() (messages, bytes int) { return b.count, b.bytes }
 
 // Unlooked returns how many boxes have changed since Match looked at them, or have a
 // match.

@@ -137,7 +137,9 @@ func (d *Effect) Value(fetch func(loc string) ([]byte, error)) ([]byte, error) {
 		return value, err
 	}
 	if d.kind != store.KindChild {
-		_, value, err = stored.SplitTried(value)
+		var t stored.Tried
+		t, err = stored.SplitTried(value)
+		value = t.Value
 		return value, err
 	}
 	link, err := stored.DecodeLink(store.Done, value)

@@ -2,6 +2,8 @@ package runs
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 
@@ -17,8 +19,14 @@ import (
 type Child struct {
 	Call     sched.Call
 	Workflow string
-	Input    []byte
-	Headers  []byte // of a child that is not recorded
+	// ID is the one that the code gives the child; "": it is derived. Find looks for the run that
+	// has it, with its input, when a child that is not recorded is started; nil: there is none. It
+	// is called on the run's goroutine, and an error breaks the activation.
+	ID      string
+	Find    func(ctx context.Context, id string) (*store.Run, error)
+	Input   []byte
+	Headers []byte // of a child that is not recorded
+	Tags    []store.Pair
 	// Leave keeps the child from being cancelled with the scope that started it.
 	Leave bool
 	// Fails lets the child's end fail the scope that started it, unless it has succeeded or
@@ -40,12 +48,16 @@ type child struct {
 	awaited
 	input []byte
 	heads []byte       // its headers
+	tags  []store.Pair // that it begins with
 	place store.Start  // Queue and the Shard's Group are set, of a child on a queue
-	owned bool         // it is cancelled with its scope
-	fails *sched.Scope // that fails with it; nil: none
-	undo  *attempts.Undo
-	ends  bool // its scope has: it is to be cancelled, and its end is awaited
-	asked bool // of these, it is requested to
+	// replaces says that the start takes the ID from a child that was started here in a former
+	// life of the run, and has ended.
+	replaces bool
+	owned    bool         // it is cancelled with its scope
+	fails    *sched.Scope // that fails with it; nil: none
+	undo     *attempts.Undo
+	ends     bool // its scope has: it is to be cancelled, and its end is awaited
+	asked    bool // of these, it is requested to
 
 	withdrawn bool // WithdrawLate has recorded it
 }
@@ -53,7 +65,7 @@ type child struct {
 // StartChild starts a run in the turn. It returns at once, unless no process has ever
 // registered the workflow: then the failure is handed over like a completion.
 func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
-	o := &child{awaited: awaited{runs: r}, input: c.Input, heads: c.Headers, undo: c.Undo}
+	o := &child{awaited: awaited{runs: r}, input: c.Input, heads: c.Headers, tags: c.Tags, undo: c.Undo}
 	r.j.Declare(b, &o.Op, o, c.Call, store.KindChild)
 	c.Leave = c.Leave || c.Detached || c.Call.Shield || b.Shielded()
 	if o.Rec == nil {
@@ -63,6 +75,7 @@ func (r *Runs) StartChild(b *sched.Branch, c Child) (*Future, error) {
 			Workflow: c.Workflow, Leave: c.Leave, Detached: c.Detached, Fails: c.Fails,
 		}
 		r.seek(b, o, c.Workflow)
+		r.name(b, o, &c)
 		r.enqueue(b, o, &c)
 	} else {
 		r.readLink(b, &o.awaited)
@@ -108,16 +121,82 @@ func (r *Runs) seek(b *sched.Branch, o *child, workflow string) {
 	}
 }
 
+// name gives a child the ID of its code. If a run has the ID, the child
+//
+//   - takes its place, if it was started here in a former life of this run: an incarnation, or a
+//     history that was rewound. One that has not ended is awaited before: it may be being cancelled.
+//     If it is not, and has the same input, it is the child;
+//   - is that run, if that has the same workflow and input, as for a start. The run does not end
+//     with this one's scope;
+//   - fails otherwise.
+//
+// Of two runs that start it at the same time both have it as their child, and the one that has
+// not started it cancels nothing: see stored.ByAnother.
+func (r *Runs) name(b *sched.Branch, o *child, c *Child) {
+	if c.ID == "" || o.lost {
+		return
+	}
+	key := r.j.Derive("watch", o.Loc, 0)
+	o.link.RunID, o.link.Named, o.link.Key = c.ID, true, hex.EncodeToString(key[:16])
+	if c.Find == nil {
+		return
+	}
+	there, err := r.find(c)
+	switch {
+	case err != nil:
+		r.j.Owner.Break(fmt.Errorf("look for run %s: %w", c.ID, err))
+		b.Halt()
+	case there == nil:
+		return
+	}
+	began, input := there.Origin(), sha256.Sum256(c.Input)
+	same := began.Workflow == c.Workflow && began.Input == input
+	mine := there.Parent == r.j.Run.No && there.ParentLoc == string(o.Loc)
+	switch {
+	case mine && there.Status.Terminal():
+		o.replaces = true
+	case mine:
+		o.link.Former, o.link.Differs = c.ID, !same
+	case same:
+		o.link.Leave = true
+	default:
+		o.lost = true
+		o.Failure = &stored.Failure{Code: stored.CodeExists, Location: o.Loc.String(), Message: fmt.Sprintf(
+			"child %q of workflow %s: expected no run with this ID, or one of the same workflow and input, found one of "+
+				"workflow %s that is %s since %s: give another ID", c.ID, c.Workflow, began.Workflow, there.Status, there.Created)}
+		if began.Workflow == c.Workflow {
+			o.Failure.Message += fmt.Sprintf(" (SHA-256 of its input %x, of this one %x)", began.Input[:8], input[:8])
+		}
+	}
+}
+
+func (r *Runs) find(c *Child) (there *store.Run, err error) {
+	look := r.look
+	if look == nil {
+		look = func(f func(context.Context) error) error { return f(context.Background()) }
+	}
+	err = look(func(ctx context.Context) error {
+		var err error
+		there, err = c.Find(ctx, c.ID)
+		return err
+	})
+	return there, err
+}
+
 // startAgain gives a child that is to be started again its ID and its place. It was
 // cancelled because nothing waited for it any more, and that was reverted: if it is
 // other again it is asked how it has ended, and started again if the cancel has
 // reached it.
 func (r *Runs) startAgain(b *sched.Branch, o *child, c *Child) {
-	if o.link.Again == 0 {
+	if o.link.Again == 0 && o.link.Former == "" {
 		return
 	}
 	r.restarted(o.Loc, o.link.Again)
-	if o.link.RunID == "" {
+	switch {
+	case o.link.RunID != "":
+	case o.link.Named:
+		o.link.RunID = o.link.Former
+	default:
 		o.link.RunID = ChildID(r.j.Run.Seed, r.j.Run.Generation, o.Loc, o.link.Again)
 	}
 	if o.link.Former != "" {
@@ -150,10 +229,13 @@ func (o *child) Start() {
 	defer o.stop()
 	switch {
 	case o.Started || o.lost:
+	case o.Rec == nil && o.link.Named && o.link.Former != "": // Take starts it when that has ended
+		o.open()
+		j.Log.Send(o.watch(o.link.RunID, o.link.Key))
 	case o.Rec == nil:
 		o.open()
-		j.Log.Send(o.command())
-		if !o.link.Detached && j.Run.Output != nil {
+		o.begin()
+		if !o.link.Detached && !o.link.Named && j.Run.Output != nil {
 			// The run has ended once: a retry may find a child that has ended and said so.
 			j.Log.Send(o.watch(o.link.RunID, hex.EncodeToString(o.watchAgain())))
 		}
@@ -164,19 +246,31 @@ func (o *child) Start() {
 	o.arrive()
 }
 
+// begin sends the start of the child, and of one that its code has named the watch that brings
+// its end.
+func (o *child) begin() {
+	o.J.Log.Send(o.command())
+	if o.link.Named && !o.link.Detached {
+		o.J.Log.Send(o.watch(o.link.RunID, o.link.Key))
+	}
+}
+
 // command returns the start of the child.
 func (o *child) command() store.Command {
 	j := o.J
 	seed := j.Derive("seed of a child", o.Loc, o.link.Again)
 	start := &store.Start{
 		ID: o.link.RunID, Workflow: o.link.Workflow, Seed: store.Seed(seed[:16]), Input: o.input,
-		Headers: o.heads, Parent: j.Run.No, ParentLoc: string(o.Loc),
+		Headers: o.heads, Tags: o.tags, Parent: j.Run.No, ParentLoc: string(o.Loc),
 	}
 	start.Shard.Group, start.Queue = o.place.Shard.Group, o.place.Queue
 	if o.link.Detached {
 		start.ParentLoc = ""
 	}
-	o.input, o.heads = nil, nil
+	if o.replaces {
+		start.Existing = store.ReplaceEnded
+	}
+	o.input, o.heads, o.tags = nil, nil, nil
 	return store.Command{Start: start}
 }
 
@@ -184,25 +278,37 @@ func (o *child) command() store.Command {
 // cancelled.
 func (o *child) Take() {
 	j := o.J
-	if o.lost || o.link.Former == "" || o.end.Status != store.Cancelled || o.ends {
+	if !o.goesAgain() {
 		o.awaited.Take()
 		return
 	}
 	j.Log.Consume(o.item.no, nil)
 	o.runs.forget(&o.awaited)
-	o.end, o.link.Former, o.Rec = nil, "", nil
+	o.end, o.link.Former, o.link.Differs, o.Rec = nil, "", false, nil
 	o.runs.byName[o.link.Name()] = &o.awaited
 	if o.Failure != nil { // its queue is gone
 		o.lost = true
 		o.arrive()
 		return
 	}
+	o.replaces = o.link.Named
 	o.open()
-	j.Log.Send(o.command())
+	o.begin()
 }
 
-// Wanted reports whether the end of the child is awaited, or fails the scope.
-func (o *child) Wanted() bool { return o.awaited.Wanted() || !o.Settled() && !o.Closed && o.breaks() }
+// goesAgain reports whether the child is started in place of a former one that has ended.
+func (o *child) goesAgain() bool {
+	if o.lost || o.link.Former == "" || o.ends || o.end == nil {
+		return false
+	}
+	return o.end.Status == store.Cancelled || o.link.Named && (o.link.Differs || o.end.Status == 0)
+}
+
+// Wanted reports whether the end of the child is awaited, fails the scope, or is that of a run
+// whose ID the child gets.
+func (o *child) Wanted() bool {
+	return o.awaited.Wanted() || !o.Settled() && !o.Closed && (o.breaks() || o.link.Named && o.goesAgain())
+}
 
 // breaks reports whether the end of the child fails the scope that started it. One that was
 // cancelled because nothing waited for it any more is started again instead: see Take.

@@ -199,6 +199,7 @@ func (o *awaited) Take() {
 	j := o.J
 	if !o.lost {
 		j.Log.Consume(o.item.no, nil)
+		o.Came = o.item.sent
 		o.Failure = nil // of what it would have been started again with
 		o.takeEnd()
 	}
@@ -213,7 +214,7 @@ func (o *awaited) takeEnd() {
 	if o.link.Former == "" { // otherwise its code may have seen the awaited's
 		o.link.RunID = e.RunID
 	}
-	o.link.Status, o.link.Reason, o.link.Stands = e.Status, e.Reason, nil
+	o.link.Status, o.link.Reason, o.link.Stands, o.link.Since = e.Status, e.Reason, nil, 0
 	o.link.Item, o.link.ItemID = o.item.no, o.item.id
 	if e.Status == store.Succeeded {
 		o.Value = e.Output

@@ -18,6 +18,7 @@ package runs
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/stet-run/stet/internal/history"
@@ -33,6 +34,7 @@ import (
 type Runs struct {
 	j       *journal.Journal
 	knows   func(workflow string) (bool, error)
+	look    func(func(context.Context) error) error
 	owe     func(o *journal.Op, undo *attempts.Undo)
 	byName  map[string]*awaited    // by what their ends are called by
 	again   map[location.Loc]int64 // how often children were started again, if they were
@@ -43,8 +45,11 @@ type Runs struct {
 // New returns the other runs of a run: none so far. knows reports whether any node has
 // ever registered a workflow; its error breaks the activation. nil: all are known. owe is
 // called when a child that carries a compensation is handed over as succeeded.
-func New(j *journal.Journal, knows func(workflow string) (bool, error), owe func(*journal.Op, *attempts.Undo)) *Runs {
-	return &Runs{j: j, knows: knows, owe: owe, byName: map[string]*awaited{}}
+// look calls a function that reads the store; nil: it needs none.
+func New(j *journal.Journal, knows func(workflow string) (bool, error), look func(func(context.Context) error) error,
+	owe func(*journal.Op, *attempts.Undo),
+) *Runs {
+	return &Runs{j: j, knows: knows, look: look, owe: owe, byName: map[string]*awaited{}}
 }
 
 // Owing returns the locations of children that carry a compensation, have been started and
@@ -120,7 +125,7 @@ func (r *Runs) Deliver(it store.Item) {
 	case o == nil && r.outdated(&it):
 		j.Log.DeadLetter(it.No)
 		return
-	case o == nil || o.Settled() || o.Closed || o.end != nil:
+	case o == nil || o.Settled() || o.Closed || o.end != nil || it.No < o.link.Since:
 		j.Answer(it.No, nil)
 		return
 	}

@@ -65,7 +65,7 @@ func begin(t *testing.T, of store.Run, entries []store.Entry, code func(r *run) 
 	r.sched = sched.New(r)
 	r.j = journal.New(journal.Config{Run: &of, Entries: entries, Owner: r, Scheduler: r.sched})
 	r.Runs = runs.New(r.j, func(workflow string) (bool, error) { return workflow != "unknown", nil },
-		func(*journal.Op, *attempts.Undo) { r.owed++ })
+		nil, func(*journal.Op, *attempts.Undo) { r.owed++ })
 	r.sched.Begin(&r.branch, nil, "", false, r)
 	t.Cleanup(r.sched.Unwind)
 	r.j.Advance(100, 100)

@@ -139,6 +139,9 @@ func (s *Scheduler) Branches() []*Branch {
 	return slices.SortedFunc(maps.Keys(s.branches), func(a, b *Branch) int { return cmp.Compare(a.id, b.id) })
 }
 
+// Alive returns how many branches have begun and not ended.
+func (s *Scheduler) Alive() int { return len(s.branches) }
+
 // Drop lets none of the present branches go on any more.
 func (s *Scheduler) Drop() {
 	for b := range s.branches {

@@ -194,7 +194,9 @@ func (o *wait) Take() {
 	if !o.inTime() {
 		o.Failure = &stored.Failure{Code: stored.CodeTimeout, Message: "no event by " + o.Deadline.String()}
 		o.topics.withdraw(o)
+		o.Came = o.Deadline
 	} else {
+		o.Came = o.sent
 		j.Log.Consume(o.item, nil)
 		o.topics.done(o)
 		o.topics.hear(o.given)

@@ -396,7 +396,7 @@ func (c *client) settle(ctx context.Context, acted <-chan struct{}) error {
 		case time.Now().After(deadline):
 			var what []string
 			for _, r := range live {
-				what = append(what, fmt.Sprintf("%s %s %s %s", r.ID, r.Status, r.Reason, r.WaitsFor))
+				what = append(what, fmt.Sprintf("%s %s %s %+v", r.ID, r.Status, r.Reason, r.WaitsFor))
 			}
 			tell(plan.Note{Kind: plan.Stuck, Value: strings.Join(what, "; ")})
 			return nil

@@ -89,7 +89,7 @@ func work() error {
 			Store: s, Workflows: []stet.Definition{in.program, in.undoing}, Node: n.Name,
 			Build: fmt.Sprintf("%03d", n.Build), Groups: n.Groups, LeaseTTL: n.LeaseTTL, Poll: n.Poll, Logger: logger(),
 			Payloads: payloads(n.Sealed), Sweep: n.Sweep, Retention: retention(n.Sweep),
-			MaxSteps: n.MaxSteps, MaxRuns: n.MaxRuns, MaxParked: n.MaxParked, ParkFor: n.ParkFor,
+			MaxSteps: n.MaxSteps, MaxRuns: n.MaxRuns, MaxParkedBytes: n.MaxParkedBytes, ParkFor: n.ParkFor,
 			Replaces: n.Replaces,
 		})
 		cancel()

@@ -187,7 +187,7 @@ func (g *generator) nodes() {
 			n.MaxRuns = 1 + g.IntN(5)
 		}
 		if g.chance(0.5) {
-			n.MaxParked = pick(g, -1, 1, 3)
+			n.MaxParkedBytes = pick(g, -1, 20_000, 60_000)
 			n.ParkFor = pick(g, time.Millisecond, 100*time.Millisecond, time.Second)
 		}
 		if g.on["groups"] && i > 0 {

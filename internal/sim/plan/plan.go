@@ -37,15 +37,15 @@ type Plan struct {
 
 // Node is a process that executes runs.
 type Node struct {
-	Name      string        `json:"name"`
-	Build     int           `json:"build"`
-	Groups    []string      `json:"groups,omitempty"`
-	LeaseTTL  time.Duration `json:"ttl"`
-	Poll      time.Duration `json:"poll,omitempty"`
-	MaxSteps  int           `json:"steps,omitempty"`
-	MaxRuns   int           `json:"runs,omitempty"`
-	MaxParked int           `json:"parked,omitempty"`
-	ParkFor   time.Duration `json:"parkFor,omitempty"`
+	Name           string        `json:"name"`
+	Build          int           `json:"build"`
+	Groups         []string      `json:"groups,omitempty"`
+	LeaseTTL       time.Duration `json:"ttl"`
+	Poll           time.Duration `json:"poll,omitempty"`
+	MaxSteps       int           `json:"steps,omitempty"`
+	MaxRuns        int           `json:"runs,omitempty"`
+	MaxParkedBytes int           `json:"parkedBytes,omitempty"`
+	ParkFor        time.Duration `json:"parkFor,omitempty"`
 	// Replaces: no former process of its name lives when it begins.
 	Replaces bool `json:"replaces,omitempty"`
 	// Rate is that of its clocks, all its lives, when no fault sets it. 0: they are right.

@@ -2,12 +2,27 @@ package main
 
 import (
 	"context"
+	"sync"
 	"testing"
+
+	"github.com/stet-run/stet/internal/sim/box"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
-// TestEachDefectBuilds: the text of each defect stands once in its file, and the machines can be
-// compiled with all of them.
-func TestEachDefectBuilds(t *testing.T) {
+var compiled = sync.OnceValues(func() (*box.Program, error) { return compile(context.Background(), table) })
+
+// program returns the machines with all defects in them, for all tests.
+func program(t *testing.T) *box.Program {
+	t.Helper()
+	p, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestEachDefectFits: the text of each defect is once in its file, and has a name, what it breaks and why.
+func TestEachDefectFits(t *testing.T) {
 	names := map[string]bool{}
 	for _, d := range table {
 		if names[d.name] || d.name == "" || d.breaks == "" || d.why == "" {
@@ -15,11 +30,20 @@ func TestEachDefectBuilds(t *testing.T) {
 		}
 		names[d.name] = true
 	}
-	p, err := compile(context.Background(), table)
+	root, err := module(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	if _, err := overlay(root, t.TempDir(), table); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEachDefectBuilds: the machines can be compiled with all defects in them, and show the chosen one. To compile them
+// once more, after each change of the code, takes half a minute of processor.
+func TestEachDefectBuilds(t *testing.T) {
+	soak.Faults(t)
+	p := program(t)
 	// What is not chosen changes nothing, and what is chosen does.
 	if said, _ := broken(p, 1); said != "" {
 		t.Errorf("seed 1 without a defect: %s", said)

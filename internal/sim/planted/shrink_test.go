@@ -5,19 +5,16 @@ import (
 
 	"github.com/stet-run/stet/internal/sim"
 	"github.com/stet-run/stet/internal/sim/plan"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // TestAWorldIsMadeSmaller: what Shrink returns breaks the promise that the plan breaks, and has less in it.
 func TestAWorldIsMadeSmaller(t *testing.T) {
+	soak.Faults(t)
 	if testing.Short() {
 		t.Skip("a short test executes few worlds")
 	}
-	p, err := compile(t.Context(), table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	planted := p.WithEnv(chosen, "key-of-all")
+	planted := program(t).WithEnv(chosen, "key-of-all")
 	defer planted.Close()
 	size := func(of plan.Plan) (n int) {
 		for _, r := range of.Runs {

@@ -396,8 +396,9 @@ var table = []defect{
 	},
 	{
 		name: "no-outcome", file: "internal/entity/queue/tasks.go", breaks: "27",
-		text: "o.Detail, o.Worker = a.Task.Detail, h.Lease.Worker\n\tw.Send(o.Command(q.name, ticket, a.RunID, a.Loc))",
-		becomes: "o.Detail, o.Worker = a.Task.Detail, h.Lease.Worker\n\tif !planted {\n" +
+		text: "o.Detail, o.Worker = a.Task.Detail, permit.WorkerName(h.Lease.Worker)\n" +
+			"\tw.Send(o.Command(q.name, ticket, a.RunID, a.Loc))",
+		becomes: "o.Detail, o.Worker = a.Task.Detail, permit.WorkerName(h.Lease.Worker)\n\tif !planted {\n" +
 			"\t\tw.Send(o.Command(q.name, ticket, a.RunID, a.Loc))\n\t}",
 		why: "the end of a task is not sent to its run",
 	},

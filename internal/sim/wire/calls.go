@@ -84,6 +84,7 @@ const (
 	count
 	history
 	inbox
+	pending
 	feeds
 	stream
 	audit
@@ -135,6 +136,9 @@ var methods = [...]method{
 	}),
 	inbox: of("Inbox", false, func(ctx context.Context, s store.Store, in inboxArgs) ([]store.Item, error) {
 		return s.Inbox(ctx, in.Run, in.IDs...)
+	}),
+	pending: of("Pending", false, func(ctx context.Context, s store.Store, in store.PendingQuery) (store.Pending, error) {
+		return s.Pending(ctx, in)
 	}),
 	feeds: of("Feeds", false, func(ctx context.Context, s store.Store, in store.FeedQuery) ([]store.Feed, error) {
 		return s.Feeds(ctx, in)

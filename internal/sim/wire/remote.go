@@ -175,6 +175,11 @@ func (r *Remote) Inbox(ctx context.Context, run store.RunNo, ids ...string) (ite
 	return items, err
 }
 
+func (r *Remote) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
+	err = r.call(ctx, pending, q, &sum)
+	return sum, err
+}
+
 func (r *Remote) Feeds(ctx context.Context, q store.FeedQuery) (all []store.Feed, err error) {
 	err = r.call(ctx, feeds, q, &all)
 	return all, err

@@ -105,6 +105,8 @@ var arrows = map[string][]string{
 	"internal/steps":          {"internal/fifo", "internal/payload", "internal/runner", "internal/stored", "store"},
 	"internal/suspects":       {"internal/ownership", "store"},
 	"internal/testing/budget": {},
+	"internal/testing/faults": {},
+	"internal/testing/prove":  {"internal/testing/faults", "internal/testing/servers"},
 	"internal/e2e":            {},
 	"clients":                 {},
 	"docs/guide":              {}, // the pages, for programs that show them

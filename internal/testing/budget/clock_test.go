@@ -19,6 +19,8 @@ func TestNobodyReadsTheClockOfTheNode(t *testing.T) {
 		"internal/entity/planner/planner.go next": "a time of the store, by the calendar",
 		"internal/engine/engine.go New":           "a boot that begins with the time: Config.Replaces says what relies on it",
 		"internal/runfile/text.go UnmarshalText":  "a time that the file gives",
+		"shapefacts.go attemptsOf":                "a time of the store, as it was listed",
+		"internal/stored/standstill.go EndedAt":   "a time of the store, from its text",
 		"schedule.go config":                      "measures what the text of any time takes",
 		"schedules.go Backfill":                   "times that the caller gives",
 		"select.go AtTime":                        "a time that the code gives",

@@ -75,7 +75,7 @@ func TestEveryCallHasAnExample(t *testing.T) {
 
 // byConvention are methods that the standard library calls.
 var byConvention = map[string]bool{
-	"Error": true, "Unwrap": true, "String": true, "Is": true, "MarshalText": true, "UnmarshalText": true,
+	"Error": true, "Unwrap": true, "String": true, "Is": true, "MarshalJSON": true, "MarshalText": true, "UnmarshalText": true,
 }
 
 // receiver returns the name of a method's type and a dot; "" of a function.

@@ -54,8 +54,9 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// TestTypesAndPackagesStaySmall holds the methods and fields of types, and the lines of
-// the packages of internal.
+// TestTypesAndPackagesStaySmall reports types with many methods or fields, and packages of internal with many lines:
+// go test -v -run TestTypes prints them. It fails at one and a half times a limit. The numbers serve people: a
+// limit that fails at once bends the API around it.
 func TestTypesAndPackagesStaySmall(t *testing.T) {
 	methods, fields, lines := map[string]int{}, map[string]int{}, map[string]int{}
 	eachFile(t, func(name string, content []byte) {
@@ -89,8 +90,12 @@ func TestTypesAndPackagesStaySmall(t *testing.T) {
 	})
 	check := func(what string, found map[string]int, limit int, which func(string) bool) {
 		for _, name := range slices.Sorted(maps.Keys(found)) {
-			if n := found[name]; which(name) && n > limit && large[name] == "" {
+			switch n := found[name]; {
+			case !which(name) || large[name] != "":
+			case n > limit+limit/2:
 				t.Errorf("%s: expected at most %d %s, found %d: has it two subjects?", name, limit, what, n)
+			case n > limit:
+				t.Logf("%s: %d %s, above %d: has it two subjects?", name, n, what, limit)
 			}
 		}
 	}

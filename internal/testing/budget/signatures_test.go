@@ -1,3 +1,5 @@
+//go:build house
+
 package budget
 
 import (

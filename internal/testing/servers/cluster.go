@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,11 +29,32 @@ func NewRedisMasters(t testing.TB, settings ...string) *RedisCluster {
 
 func newRedisCluster(t testing.TB, replicas int, settings []string) *RedisCluster {
 	t.Helper()
-	c := &RedisCluster{}
+	c, err := startRedisCluster(replicas, settings)
+	need(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// startRedisCluster starts a cluster of three masters with so many replicas each. The caller closes it.
+func startRedisCluster(replicas int, settings []string) (c *RedisCluster, err error) {
+	c = &RedisCluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	settings = append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"},
+		settings...)
 	for range 3 + 3*replicas {
-		c.Servers = append(c.Servers, NewRedis(t,
-			append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-config-file nodes.conf"},
-				settings...)...))
+		r, err := StartRedis("redis-server", settings...)
+		if err != nil {
+			return c, err
+		}
+		c.Servers = append(c.Servers, r)
 	}
 	args := []string{"--cluster", "create"}
 	for _, r := range c.Servers {
@@ -40,20 +62,33 @@ func newRedisCluster(t testing.TB, replicas int, settings []string) *RedisCluste
 	}
 	args = append(args, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")
 	if _, err := c.Servers[0].Command(args...); err != nil {
-		t.Fatal(err)
+		return c, err
 	}
 	for _, r := range c.Servers {
-		r.until(t, "a cluster that is whole", func() bool {
+		if err := until(func() bool {
 			info, err := r.Command("cluster", "info")
 			return err == nil && strings.Contains(info, "cluster_state:ok") &&
 				strings.Contains(info, fmt.Sprint("cluster_known_nodes:", len(c.Servers)))
-		})
-		r.until(t, "replicas that follow", func() bool {
+		}); err != nil {
+			return c, fmt.Errorf("the cluster is not whole: %w:\n%s", err, r.Log())
+		}
+		if err := until(func() bool {
 			info, err := r.Command("info", "replication")
 			return err == nil && (strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
-		})
+		}); err != nil {
+			return c, fmt.Errorf("a replica does not follow: %w:\n%s", err, r.Log())
+		}
 	}
-	return c
+	return c, nil
+}
+
+// Close ends the servers and deletes their files.
+func (c *RedisCluster) Close() error {
+	var errs []error
+	for _, r := range c.Servers {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // URL returns the address of the cluster, by two of its servers.

@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -35,6 +33,7 @@ var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", 
 // NewPostgres starts a server of a test's own. It ends with the test.
 func NewPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
+	favor()
 	p, err := StartPostgres(settings...)
 	need(t, err)
 	t.Cleanup(func() {
@@ -48,7 +47,6 @@ func NewPostgres(t testing.TB, settings ...string) *Postgres {
 // StartPostgres starts a server with an empty database. The caller closes it.
 // ErrMissing: no Postgres is installed.
 func StartPostgres(settings ...string) (*Postgres, error) {
-	favor()
 	initdb, err := find("initdb", postgresFolders...)
 	if err != nil {
 		return nil, err
@@ -196,33 +194,4 @@ func (p *Postgres) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
 func (p *Postgres) TCP(addr string) string {
 	host, port, _ := strings.Cut(addr, ":")
 	return fmt.Sprintf("host=%s port=%s user=stet dbname=postgres sslmode=disable", host, port)
-}
-
-// shared is the server that the tests of a binary share.
-var shared struct {
-	once sync.Once
-	dsn  string
-	err  error
-}
-
-// schemas counts those that tests were given.
-var schemas atomic.Int64
-
-// SharedPostgres returns the address of a server that all tests of a binary share, and the name of a schema that no
-// other test has. The server is that of the environment variable STET_TEST_POSTGRES, or is started here and keeps
-// nothing over a power cut.
-func SharedPostgres(t testing.TB) (dsn, schema string) {
-	t.Helper()
-	shared.once.Do(func() {
-		if shared.dsn = os.Getenv("STET_TEST_POSTGRES"); shared.dsn != "" {
-			return
-		}
-		p, err := StartPostgres(Fast...)
-		if shared.err = err; err != nil {
-			return
-		}
-		shared.dsn = p.DSN()
-	})
-	need(t, shared.err)
-	return shared.dsn, fmt.Sprintf("stet_test_%d_%d", os.Getpid(), schemas.Add(1))
 }

@@ -27,6 +27,7 @@ type Hold struct {
 	Held   chan struct{} // closed when something is held
 	resume chan struct{}
 	left   int
+	begins func() // closes Held once; nil: of one connection alone
 }
 
 // Go ends the delay.
@@ -34,17 +35,33 @@ func (h *Hold) Go() { close(h.resume) }
 
 // Hold lets n pieces of the server's output pass, and holds the following ones.
 func (p *Proxy) Hold(n int) *Hold {
-	h := &Hold{Held: make(chan struct{}), resume: make(chan struct{}), left: n}
+	return p.begin(&Hold{Held: make(chan struct{}), resume: make(chan struct{}), left: n})
+}
+
+func (p *Proxy) begin(h *Hold) *Hold {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold = h
 	return h
 }
 
+// HoldAll holds the server's output to all connections, as if the process of the clients stood still. They stay open.
+func (p *Proxy) HoldAll() *Hold {
+	h := &Hold{Held: make(chan struct{}), resume: make(chan struct{})}
+	h.begins = sync.OnceFunc(func() { close(h.Held) })
+	return p.begin(h)
+}
+
 // held waits while the server's output is held.
 func (p *Proxy) held() {
 	p.mu.Lock()
 	h := p.hold
+	if h != nil && h.begins != nil {
+		p.mu.Unlock()
+		h.begins()
+		<-h.resume
+		return
+	}
 	if h == nil || h.left > 0 {
 		if h != nil {
 			h.left--

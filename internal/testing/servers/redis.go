@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -179,33 +178,6 @@ func (r *Redis) commandWithin(limit time.Duration, args ...string) (string, erro
 		return "", fmt.Errorf("redis-cli %s: %w:\n%s", strings.Join(args, " "), err, out)
 	}
 	return strings.TrimSpace(string(out)), nil
-}
-
-// sharedRedis is the server that the tests of a binary share.
-var sharedRedis struct {
-	once sync.Once
-	url  string
-	err  error
-}
-
-// prefixes counts those that tests were given.
-var prefixes atomic.Int64
-
-// SharedRedis returns the URL of a server that all tests of a binary share, and a prefix that no other test has. The
-// server is that of the environment variable STET_TEST_REDIS, or is started here and keeps nothing.
-func SharedRedis(t testing.TB) (url, prefix string) {
-	t.Helper()
-	sharedRedis.once.Do(func() {
-		if sharedRedis.url = os.Getenv("STET_TEST_REDIS"); sharedRedis.url != "" {
-			return
-		}
-		r, err := StartRedis("redis-server", Forgetful...)
-		if sharedRedis.err = err; err == nil {
-			sharedRedis.url = r.URL() // it ends with this process
-		}
-	})
-	need(t, sharedRedis.err)
-	return sharedRedis.url, fmt.Sprintf("t%d-%d-%d", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
 }
 
 // RedisSentinel is a master with a replica, and a sentinel that watches over them

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 func TestRedisStopsAndKeepsWhatItHasAcknowledged(t *testing.T) {
@@ -29,6 +30,7 @@ func TestRedisStopsAndKeepsWhatItHasAcknowledged(t *testing.T) {
 }
 
 func TestRedisClusterIsWhole(t *testing.T) {
+	soak.Faults(t)
 	c := servers.NewRedisCluster(t, servers.Forgetful...)
 	if masters := c.Masters(); len(masters) != 3 {
 		t.Errorf("got %d masters", len(masters))
@@ -36,6 +38,7 @@ func TestRedisClusterIsWhole(t *testing.T) {
 }
 
 func TestRedisSentinelKnowsTheMaster(t *testing.T) {
+	soak.Faults(t)
 	s := servers.NewRedisSentinel(t, servers.Forgetful...)
 	got, err := s.Sentinel.Command("sentinel", "get-master-addr-by-name", "stet")
 	if err != nil || !strings.HasSuffix(s.Master.Addr(), ":"+got[strings.LastIndex(got, "\n")+1:]) {

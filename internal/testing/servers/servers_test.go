@@ -1,16 +1,20 @@
 package servers_test
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 )
 
 // reach reports whether a server answers at an address.
@@ -20,6 +24,7 @@ func reach(addr string) bool {
 }
 
 func TestPostgresStopsAndStartsAgain(t *testing.T) {
+	soak.Faults(t)
 	p := servers.NewPostgres(t, servers.Fast...)
 	for range 2 {
 		if !reach(p.Addr()) {
@@ -51,16 +56,17 @@ func TestMissingServerIsSaid(t *testing.T) {
 	}
 }
 
-// TestServerEndsWithItsProcess kills a process that has started a server: the
-// server ends, and its files are gone.
-func TestServerEndsWithItsProcess(t *testing.T) {
+// TestProcessesShareAServer starts several processes at once, of which one is killed: all get the same address, the
+// server lives as long as one of them, and it leaves no files.
+func TestProcessesShareAServer(t *testing.T) {
 	if os.Getenv("STET_SERVERS_CHILD") == "1" {
-		dsn, _ := servers.SharedPostgres(t)
-		_, _ = os.Stdout.WriteString(dsn + "\n")
-		select {}
+		url, _ := servers.SharedRedis(t)
+		fmt.Println(url)
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
+		os.Exit(0)
 	}
-	servers.NewPostgres(t, servers.Fast...) // skips where there is none
-	temp, err := os.MkdirTemp("", "stet-end")
+	servers.NewRedis(t)                         // skips where there is none
+	temp, err := os.MkdirTemp("", "stet-share") // a short path, for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,30 +74,46 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 	if err := os.Chmod(temp, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	child := exec.Command(os.Args[0], "-test.run=^TestServerEndsWithItsProcess$")
-	child.Env = append(os.Environ(), "STET_SERVERS_CHILD=1", "TMPDIR="+temp, "STET_TEST_POSTGRES=")
-	out, err := child.StdoutPipe()
-	if err != nil {
+	var children []*exec.Cmd
+	var inputs []io.Closer
+	var outputs []*bufio.Reader
+	for range 4 {
+		c := exec.Command(os.Args[0], "-test.run=^TestProcessesShareAServer$")
+		c.Env = append(os.Environ(), "STET_SERVERS_CHILD=1", "TMPDIR="+temp, "STET_TEST_REDIS=")
+		input, errIn := c.StdinPipe()
+		output, errOut := c.StdoutPipe()
+		if err := errors.Join(errIn, errOut, c.Start()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill() })
+		children, inputs, outputs = append(children, c), append(inputs, input), append(outputs, bufio.NewReader(output))
+	}
+	var url string
+	for i, out := range outputs {
+		line, err := out.ReadString('\n')
+		if err != nil || i > 0 && line != url {
+			t.Fatalf("process %d got %q after %q: %v", i, line, url, err)
+		}
+		url = line
+	}
+	addr := strings.TrimSpace(strings.TrimPrefix(url, "redis://"))
+	if err := children[0].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var dsn bytes.Buffer
-	for b := make([]byte, 1); !bytes.HasSuffix(dsn.Bytes(), []byte("\n")); dsn.Write(b) {
-		if _, err := out.Read(b); err != nil {
+	_ = children[0].Wait() // it was killed
+	for i := 1; i < len(children); i++ {
+		if !reach(addr) {
+			t.Fatalf("the server has ended, and %d processes use it", len(children)-i)
+		}
+		if err := errors.Join(inputs[i].Close(), children[i].Wait()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = child.Wait() // it was killed
-	servers.Until(t, "the files of the server are gone", func() bool {
+	servers.Until(t, "the server has ended and its files are gone", func() bool {
 		left, err := filepath.Glob(filepath.Join(temp, "*"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(left) == 0
+		return len(left) == 0 && !reach(addr)
 	})
 }

@@ -45,12 +45,18 @@ func (d *decision) change(
 	return detail, "", permit.RequestAgain(u, d.run)
 }
 
-// retry reverts what has failed and all that completed since.
-func (d *decision) retry(_ *store.Item, entries []store.Entry) (string, error) {
+// retry reverts what has failed and all that completed since. Children that have failed are
+// retried with it: otherwise they would only be asked for the same failure again.
+func (d *decision) retry(it *store.Item, entries []store.Entry) (string, error) {
 	back, at, err := history.Retry(d.run, entries, d.by.Now)
 	if err != nil {
 		return "", err
 	}
+	retries, err := back.Retries(it, uuid.NewString)
+	if err != nil {
+		return "", err
+	}
+	d.turn.Sends = append(d.turn.Sends, retries...)
 	if at == "" {
 		return "took back its end: the code goes on after its last completion", d.revert(back)
 	}
@@ -102,7 +108,7 @@ func (d *decision) revert(back *history.Revert) error {
 	turn := d.turn
 	turn.Prune, turn.Rewrites, turn.Returned = back.Prune, back.Rewrites, returned
 	turn.Rewound = back.Completions+back.Deleted > 0
-	turn.Sends = slices.Concat(turn.Sends, back.Sends, back.Cancels(uuid.NewString))
+	turn.Sends = slices.Concat(turn.Sends, back.Sends, back.Cancels(d.run.No, uuid.NewString))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/stet-run/stet/internal/history"
@@ -114,6 +115,8 @@ func (d *decision) take(i int) error {
 	it, ended := &d.items[i], d.run.Status.Terminal()
 	switch {
 	case it.State == store.Consumed: // an update that the code has received
+	case stored.ByAnother(it, d.run):
+		d.consume(it, verbs.No(verbs.NotItsParent))
 	case it.Kind == store.ItemWatch && !ended:
 		d.watch = append(d.watch, *it)
 		d.see(it)
@@ -160,6 +163,9 @@ func (d *decision) verb(i int) error {
 		if refused == "" && takesUp(it) && stored.RequestOf(it).AnyBuild {
 			detail = d.forAnyBuild(detail)
 		}
+		if refused == "" && takesUp(it) {
+			detail = stored.WithEnd(detail, d.run)
+		}
 	}
 	if refused != "" {
 		d.consume(it, verbs.No(refused))
@@ -198,9 +204,9 @@ func (d *decision) carryOut(i int) (detail, refused string, err error) {
 	it, u := &d.items[i], d.update
 	switch it.Kind {
 	case store.ItemCancel:
-		d.end("cancelled", it)
+		return "", "", d.end("cancelled", it)
 	case store.ItemTerminate:
-		d.end("terminated", it)
+		return "", "", d.end("terminated", it)
 	case store.ItemPause:
 		if verbs.CancelAmong(d.items[:i]) {
 			return "", verbs.BeingCancelled, nil
@@ -253,14 +259,38 @@ func (d *decision) forAnyBuild(detail string) string {
 }
 
 // end ends the run as cancelled.
-func (d *decision) end(how string, it *store.Item) {
+func (d *decision) end(how string, it *store.Item) error {
+	owed, err := d.owed()
+	if err != nil {
+		return err
+	}
 	if len(it.Value) > 0 {
 		how += ": " + string(it.Value)
 	}
 	u := d.update
 	u.Status, u.Marks, u.Reason = store.Cancelled, 0, how
 	u.Keep = stored.Keep(d.run.Headers, u.Status)
-	u.Output = stored.CancelledOutput(how, history.Owed(d.entries), d.run.Output)
+	u.Output = stored.CancelledOutput(how, owed, d.run.Output)
+	return nil
+}
+
+// owed lists what is to be undone. It reads the values that the snapshot has left out.
+func (d *decision) owed() ([]string, error) {
+	entries := d.entries
+	if locs := history.Unread(entries); len(locs) > 0 {
+		q := store.HistoryQuery{Run: d.run.No, Incarnation: d.run.Incarnation, Locs: locs, Values: true}
+		read, err := d.by.Reader.History(d.ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		entries = slices.Clone(entries)
+		for i := range entries {
+			if at := slices.IndexFunc(read, func(e store.Entry) bool { return e.Loc == entries[i].Loc }); at >= 0 {
+				entries[i].Value = read[at].Value
+			}
+		}
+	}
+	return history.Owed(entries), nil
 }
 
 // resume lets a run go on that is stalled or paused. One that is stalled because it has

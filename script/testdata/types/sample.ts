@@ -13,7 +13,7 @@ export default async function (order: { id: string; lines: Line[] }) {
   const { token, promise } = Token.create<boolean>("approval");
   console.log("said", token, a, b, first, id);
   await Value.set("n", 1); await Stream.append("lines", { at: Run.header("place") });
-  try { await Workflow.run("child", 1); } catch (e) {
+  try { await Workflow.run("child", 1, { id: "kid-1", tags: { file: "a" } }); } catch (e) {
     const failed = e as OperationError;
     await Run.cleanup(() => Task.run("refund", failed.code));
   }
@@ -27,3 +27,43 @@ export const key = () => Task.run("pack", 1, { key: {} });
 export const title = () => document.title;
 // @ts-expect-error the value of a promise of a list is no text
 export const text = async (): Promise<string> => (await Task.all([Task.run<number>("n")]))[0];
+
+// The language that a script has, and what it lacks.
+export function language(lines: readonly Line[], at: Date) {
+  const sums = new Map<string, number>();
+  for (const { sku, n } of lines) sums.set(sku, (sums.get(sku) ?? 0) + n);
+  const names = [...new Set([...sums.keys()].map((s) => s.trim().padEnd(3)))].sort((a, b) => a.localeCompare(b));
+  const found = [..."a-1 b-2".matchAll(/([a-z])-(?<n>\d)/g)].map((m) => m.groups!.n!);
+  const text: string = names.at(-1) + found.join() + at.toLocaleString() + (1.5).toLocaleString() + [1].toLocaleString();
+  const once = new WeakMap<object, number>([[sums, 1]]), all = Object.fromEntries(Object.entries({ a: 1 }).flatMap((e) => [e]));
+  return { text, one: once.get(sums), all, json: JSON.parse(JSON.stringify(Reflect.ownKeys(all))), cause: new Error("x", { cause: 1 }).cause };
+}
+async function* counts() { for (const n of [1, 2]) yield n; }
+export async function counted() {
+  let sum = 0;
+  for await (const n of counts()) sum += n;
+  const settled = await Promise.allSettled([Promise.resolve(sum), Promise.reject(new AggregateError([], "no"))]);
+  return settled.filter((s) => s.status === "fulfilled").length;
+}
+// @ts-expect-error there is no BigInt
+export const big = () => BigInt(1);
+// @ts-expect-error there is no Intl
+export const price = (n: number) => new Intl.NumberFormat("de").format(n);
+// @ts-expect-error toLocaleString takes no locale
+export const local = (n: number) => n.toLocaleString("de");
+// @ts-expect-error nor does a date
+export const day = (d: Date) => d.toLocaleDateString("de", { weekday: "long" });
+// @ts-expect-error nor does a list
+export const list = () => [1].toLocaleString("de");
+// @ts-expect-error there is no Proxy
+export const proxy = () => new Proxy({}, {});
+// @ts-expect-error there are no typed arrays
+export const bytes = () => new Uint8Array(1);
+// @ts-expect-error there are no buffers
+export const buffer = () => new ArrayBuffer(1);
+// @ts-expect-error there are no weak references
+export const weak = () => new WeakRef({});
+// @ts-expect-error no text becomes code
+export const evaluated = () => eval("1");
+// @ts-expect-error no text becomes a function
+export const made = () => new Function("return 1");

@@ -30,18 +30,13 @@ func (e *Error) Error() string { return e.Detail }
 // gzipFrom is the length from which answers are compressed.
 const gzipFrom = 1 << 10
 
-// answer sends a value as JSON.
-func (c *Call) answer(out any) error {
-	body, err := encode(out)
-	if err != nil {
-		return err
-	}
+// answer sends JSON.
+func (c *Call) answer(body []byte) {
 	if c.Request.Method == http.MethodGet && c.status == http.StatusOK {
 		c.SendTagged(JSON, body)
-		return nil
+		return
 	}
 	c.Send(c.status, JSON, body)
-	return nil
 }
 
 // SendTagged sends a body with its entity tag, or 304 to a client that names it.

@@ -2,10 +2,12 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -188,6 +190,9 @@ func (c *Call) body(into any, lenient bool) error {
 		if err := json.Unmarshal(data, into); err != nil {
 			return invalid("body: %s", strings.TrimPrefix(err.Error(), "json: "))
 		}
+		if err := bounded("", reflect.ValueOf(into)); err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
 		return nil
 	}
 	if err := Unmarshal(data, into); err != nil {
@@ -218,6 +223,49 @@ func Unmarshal(data []byte, into any) error {
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return fmt.Errorf("expected one value, found more after it: %w", store.ErrInvalid)
+	}
+	return bounded("", reflect.ValueOf(into))
+}
+
+// mostMS is how many milliseconds a time.Duration holds: 292 years.
+const mostMS = int64(math.MaxInt64 / time.Millisecond)
+
+// bounded refuses a value in which a field of milliseconds, by its name, is more than a duration holds: whoever makes
+// one of it would get another time. at is the path to the value.
+func bounded(at string, v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return bounded(at, v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return nil
+		}
+		for i := range v.Len() {
+			if err := bounded(fmt.Sprintf("%s[%d]", at, i), v.Index(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && at != "" {
+				name = at + "." + name
+			}
+			if err := bounded(cmp.Or(name, at), v.Field(i)); err != nil { // one without a name is embedded
+				return err
+			}
+		}
+	case reflect.Int64:
+		if n := v.Int(); strings.HasSuffix(at, "_ms") && (n > mostMS || n < -mostMS) {
+			return fmt.Errorf("%s: expected at most %d milliseconds, which are 292 years, found %d: %w", at, mostMS, n,
+				store.ErrInvalid)
+		}
 	}
 	return nil
 }

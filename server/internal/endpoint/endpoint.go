@@ -53,6 +53,9 @@ type Call struct {
 	RequestID string
 	Log       *slog.Logger
 	MaxBody   int64
+	// Enter is called between the reading of the request and the endpoint's function, and returns
+	// what gives the place back: before bytes are sent. nil: it needs no place.
+	Enter func(*Call) (leave func(), err error)
 
 	status int
 }
@@ -75,13 +78,30 @@ func New[In, Out any](
 			return err
 		}
 		c.status = e.Status
-		out, err := fn(c.Request.Context(), c, in)
+		body, err := produce(c, in, fn)
 		if err != nil {
 			return err
 		}
-		return c.answer(out)
+		c.answer(body)
+		return nil
 	}
 	return e
+}
+
+// produce returns the answer of an endpoint's function as JSON, and holds a place meanwhile.
+func produce[In, Out any](c *Call, in In, fn func(context.Context, *Call, In) (Out, error)) ([]byte, error) {
+	if c.Enter != nil {
+		leave, err := c.Enter(c)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	out, err := fn(c.Request.Context(), c, in)
+	if err != nil {
+		return nil, err
+	}
+	return encode(out)
 }
 
 // Raw returns an endpoint whose function writes the answer itself. An error that it returns
@@ -104,8 +124,15 @@ func Raw[In any](
 	return e
 }
 
-// IsHeavy returns the endpoint as one that may read much of the store.
-func (e Endpoint) IsHeavy() Endpoint { e.Heavy = true; return e }
+// IsHeavy returns the endpoint as one that may read much of the store. It panics for one of Raw,
+// which would hold its place while the client reads.
+func (e Endpoint) IsHeavy() Endpoint {
+	if e.Media != JSON || e.Out == nil {
+		panic(fmt.Sprintf("%s %s: expected an endpoint of New", e.Method, e.Path))
+	}
+	e.Heavy = true
+	return e
+}
 
 // Answers returns the endpoint with another status of its usual answer.
 func (e Endpoint) Answers(status int) Endpoint { e.Status = status; return e }

@@ -8,6 +8,7 @@ package live
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -32,6 +33,7 @@ type Reads struct {
 
 	mu    sync.Mutex
 	slots map[string]*slot
+	swept time.Time // when slots were forgotten last
 	hubs  map[store.RunNo]*hub
 }
 
@@ -55,17 +57,10 @@ func shared[T any](
 	ctx context.Context, r *Reads, key string, since time.Time, read func(context.Context) (T, error),
 ) (T, error) {
 	r.mu.Lock()
+	r.sweep(time.Now())
 	s := r.slots[key]
 	if s == nil {
-		now := time.Now()
-		maps.DeleteFunc(r.slots, func(_ string, s *slot) bool { // which nobody has read for a while
-			if !s.mu.TryLock() {
-				return false
-			}
-			defer s.mu.Unlock()
-			return now.Sub(s.at) > 10*Every
-		})
-		s = &slot{at: now.Add(-Every)}
+		s = &slot{at: time.Now().Add(-Every)}
 		r.slots[key] = s
 	}
 	r.mu.Unlock()
@@ -79,6 +74,21 @@ func shared[T any](
 	}
 	value, _ := s.value.(T)
 	return value, s.err
+}
+
+// sweep forgets what is too old to be of use, once per Every: it may be large. r.mu is held.
+func (r *Reads) sweep(now time.Time) {
+	if now.Sub(r.swept) < Every {
+		return
+	}
+	r.swept = now
+	maps.DeleteFunc(r.slots, func(_ string, s *slot) bool {
+		if !s.mu.TryLock() { // it is read
+			return false
+		}
+		defer s.mu.Unlock()
+		return now.Sub(s.at) > 2*Every
+	})
 }
 
 // ofRun returns the result of a read of one run, for all followers of the run. What was read before
@@ -118,15 +128,18 @@ func (p place) same(o place) bool {
 	return p.Incarnation == o.Incarnation && p.Generation == o.Generation
 }
 
+// sum is the hash of what was told.
+type sum [sha256.Size]byte
+
 // Follower tells what changes of its subjects.
 type Follower struct {
 	reads    *Reads
 	view     *view.View
 	subjects Subjects
 	places   map[string]place
-	told     map[string]string // what was told last, by event and subject
-	hints    chan struct{}     // nil: it does not listen
-	joined   map[string]*hub   // by the ID of a run
+	told     map[string]sum  // of what was told last, by event and subject: the texts may be large
+	hints    chan struct{}   // nil: it does not listen
+	joined   map[string]*hub // by the ID of a run
 	// Tell sends an event. An error ends the follower's round.
 	Tell func(event, id string, data any) error
 }
@@ -134,7 +147,7 @@ type Follower struct {
 // Follow returns a follower that goes on where the last event ID that it has got says; "":
 // from the beginning. The error wraps store.ErrBadCursor.
 func (r *Reads) Follow(v *view.View, subjects Subjects, last string) (*Follower, error) {
-	f := &Follower{reads: r, view: v, subjects: subjects, places: map[string]place{}, told: map[string]string{}}
+	f := &Follower{reads: r, view: v, subjects: subjects, places: map[string]place{}, told: map[string]sum{}}
 	if last == "" {
 		return f, nil
 	}
@@ -183,10 +196,11 @@ func (f *Follower) tell(event, subject string, data any) (told bool, err error) 
 		return false, err
 	}
 	key := event + "\x00" + subject
-	if f.told[key] == string(text) {
+	now := sum(sha256.Sum256(text))
+	if f.told[key] == now {
 		return false, nil
 	}
-	f.told[key] = string(text)
+	f.told[key] = now
 	return true, f.Tell(event, f.cursor(), json.RawMessage(text))
 }
 
@@ -215,7 +229,7 @@ func (f *Follower) Round(ctx context.Context) error {
 		nodes := view.ShowNodes(f.view, info)
 		nodes.Now = time.Time{}
 		for i := range nodes.Nodes {
-			if nodes.Nodes[i].State != "silent" { // it changes each time
+			if state := nodes.Nodes[i].State; state != "silent" && state != "lost" { // it changes each time
 				nodes.Nodes[i].Seen = time.Time{}
 			}
 		}
@@ -228,9 +242,7 @@ func (f *Follower) Round(ctx context.Context) error {
 
 // run tells how a run stands, and which of its entries are new.
 func (f *Follower) run(ctx context.Context, id string) error {
-	info, err := ofRun(ctx, f, "run", id, func(ctx context.Context) (*stet.RunInfo, error) {
-		return f.reads.engine.Runs().Info(ctx, id)
-	})
+	info, err := f.info(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -263,6 +275,14 @@ func (f *Follower) run(ctx context.Context, id string) error {
 	return f.entries(ctx, id)
 }
 
+// info reads a run without its large values, and without any for an identity that may not read them.
+func (f *Follower) info(ctx context.Context, id string) (*stet.RunInfo, error) {
+	longest := f.view.Longest()
+	return ofRun(ctx, f, fmt.Sprint("run", longest), id, func(ctx context.Context) (*stet.RunInfo, error) {
+		return view.Read(ctx, f.reads.engine, id, longest)
+	})
+}
+
 // shown tells what is in the inbox of a run, and the values that it shows.
 func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
 	inbox, err := ofRun(ctx, f, "inbox", info.ID, func(ctx context.Context) ([]store.Item, error) {
@@ -272,7 +292,7 @@ func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
 		return err
 	}
 	items := view.ShowInbox(f.view, info, inbox)
-	if key := "inbox\x00" + info.ID; len(items) > 0 || f.told[key] != "" { // an empty one is no news
+	if key := "inbox\x00" + info.ID; len(items) > 0 || f.told[key] != (sum{}) { // an empty one is no news
 		if _, err := f.tell("inbox", info.ID, api.RunInbox{RunID: info.ID, Inbox: api.Inbox{Items: items}}); err != nil {
 			return err
 		}
@@ -293,16 +313,15 @@ func (f *Follower) shown(ctx context.Context, info *stet.RunInfo) error {
 
 // feeds reads what a run shows.
 func (f *Follower) feeds(ctx context.Context, info *stet.RunInfo) ([]store.Feed, error) {
-	return ofRun(ctx, f, "feeds", info.ID, func(ctx context.Context) ([]store.Feed, error) {
-		return f.reads.engine.Store().Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Values: true})
+	values := f.view.Longest() > 0
+	return ofRun(ctx, f, fmt.Sprint("feeds", values), info.ID, func(ctx context.Context) ([]store.Feed, error) {
+		return view.Feeds(ctx, f.reads.engine.Store(), info.Number, values)
 	})
 }
 
 // items tells the items of a stream after the last one that is known, each once.
 func (f *Follower) items(ctx context.Context, s Stream) error {
-	info, err := ofRun(ctx, f, "run", s.Run, func(ctx context.Context) (*stet.RunInfo, error) {
-		return f.reads.engine.Runs().Info(ctx, s.Run)
-	})
+	info, err := f.info(ctx, s.Run)
 	if err != nil {
 		return err
 	}
@@ -366,7 +385,7 @@ func (f *Follower) reset(id string) error {
 	p.Number, p.Ended = 0, 0
 	f.places[id] = p
 	prefix := "entry\x00" + id + "\x00"
-	maps.DeleteFunc(f.told, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
+	maps.DeleteFunc(f.told, func(key string, _ sum) bool { return strings.HasPrefix(key, prefix) })
 	return f.Tell("reset", f.cursor(), api.RunReset{RunID: id})
 }
 

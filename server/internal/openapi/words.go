@@ -18,7 +18,7 @@ var words = map[string][]string{
 	"EntryKind":    named(store.KindStep),
 	"EntryState":   named(store.Open),
 	"ItemKind":     itemKinds(),
-	"NodeState":    {"working", "standing by", "draining", "drained", "silent"},
+	"NodeState":    {"working", "standing by", "draining", "drained", "silent", "lost"},
 	"PromiseState": {"open", "resolved", "rejected"},
 	"TaskState":    {"offered", "leased", "expired"},
 	"LeaseState":   {"held", "cancelled", "gone", "released"},

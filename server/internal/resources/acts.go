@@ -207,7 +207,7 @@ func (s *Server) start(ctx context.Context, c *endpoint.Call, in start) (*api.St
 type send struct {
 	oneRun
 	Name string   `path:"name" doc:"of the message or update"`
-	Key  string   `header:"Idempotency-Key" doc:"equal keys to one run give one delivery"`
+	Key  string   `header:"Idempotency-Key" doc:"one key of an identity and name: one delivery; another value is refused"`
 	Body api.Send `body:""`
 }
 

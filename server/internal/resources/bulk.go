@@ -27,7 +27,7 @@ const (
 	// bulkAtOnce is how many runs a bulk acts on at the same time, maxBulk on how many in all.
 	bulkAtOnce = 64
 	maxBulk    = 10_000
-	// maxBulks bounds the bulks that are under way in this process.
+	// maxBulks bounds the bulks that are under way in this process; an identity has half of them.
 	maxBulks = 4
 	// bulkFor is how long a preview is good for.
 	bulkFor = 10 * time.Minute
@@ -47,8 +47,22 @@ type bulks struct{ *Server }
 type bulkToken struct {
 	api.BulkRequest
 	Who     string      `json:"who"`
-	Newest  store.RunNo `json:"newest"` // of the runs that matched; 0: none did
+	Newest  store.RunNo `json:"newest"`  // of the runs that matched; 0: none did
+	Created store.Time  `json:"created"` // of that run
 	Expires time.Time   `json:"expires"`
+}
+
+// shown notes that the preview has counted a run. Numbers alone have no order: each database of a store gives its own.
+func (t *bulkToken) shown(run *stet.RunInfo) {
+	if t.later(run) {
+		t.Newest, t.Created = run.Number, store.TimeOf(run.Created)
+	}
+}
+
+// later reports whether a run was created after all that the preview has counted.
+func (t *bulkToken) later(run *stet.RunInfo) bool {
+	created := store.TimeOf(run.Created)
+	return created > t.Created || created == t.Created && run.Number > t.Newest
 }
 
 // bulkSum also has what the identity is limited to: with another limit it sees other runs.
@@ -102,8 +116,8 @@ func (s bulks) preview(ctx context.Context, c *endpoint.Call, in bulkPreview) (*
 	}
 	t := bulkToken{BulkRequest: in.Body, Who: c.Who.Name, Expires: time.Now().Add(bulkFor).UTC().Round(time.Second)}
 	p := &api.BulkPreview{Expires: t.Expires, Runs: len(runs), Examples: []api.BulkExample{}}
-	if len(runs) > 0 {
-		t.Newest = runs[0].Number
+	for i := range runs {
+		t.shown(&runs[i])
 	}
 	if p.More = len(runs) > bulkCounted; p.More {
 		p.Runs = bulkCounted
@@ -130,19 +144,23 @@ func (s bulks) act(ctx context.Context, c *endpoint.Call, in bulk) error {
 	if err != nil {
 		return err
 	}
-	if s.underWay.Add(1) > maxBulks {
-		s.underWay.Add(-1)
-		return &endpoint.Error{Code: api.CodeBusy, Detail: "the server has as many bulks under way as it may", Wait: 10}
+	leave := s.bulks.Take(c.Who.Name)
+	if leave == nil {
+		return &endpoint.Error{Code: api.CodeBusy,
+			Detail: "the server has as many bulks under way as it may, in all or of one identity", Wait: 10}
 	}
-	defer s.underWay.Add(-1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w := newBulkWriter(c, stop)
+	defer w.close() // after the place was given back: the client may read slowly
+	defer leave()
 	act := stet.Act{By: c.Who.Name, Why: t.Reason}
 	if err := stet.AuditOf(s.Engine).Note(ctx, "bulk "+t.Verb, "runs "+cutText(t.Query), act); err != nil {
 		return err
 	}
-	w := &bulkWriter{call: c, control: http.NewResponseController(c.Writer)}
 	f.Limit = bulkAtOnce
-	if t.Newest > 0 {
-		f.Cursor = store.EncodeCursor(t.Newest + 1)
+	if before := t.Created.Add(time.Microsecond); f.CreatedBefore == 0 || before < f.CreatedBefore {
+		f.CreatedBefore = before
 	}
 	for left := maxBulk; t.Newest > 0; left -= bulkAtOnce {
 		if left <= 0 {
@@ -154,15 +172,17 @@ func (s bulks) act(ctx context.Context, c *endpoint.Call, in bulk) error {
 			runs, f.Cursor, err = view.Bulk{View: c.View}.Matching(ctx, f)
 		}
 		if err != nil {
-			if !w.begun { // nothing was sent: this is a refusal like any other
+			if !w.any { // nothing was sent: this is a refusal like any other
 				return err
 			}
 			w.end.More = true
 			w.end.Code, w.end.Detail = w.problem(err)
 			break
 		}
+		runs = slices.DeleteFunc(runs, func(run stet.RunInfo) bool { return t.later(&run) })
+		w.any = w.any || len(runs) > 0
 		s.each(ctx, w, t, runs)
-		if ctx.Err() != nil || w.gone {
+		if ctx.Err() != nil {
 			return nil // the client is gone
 		}
 		if f.Cursor == "" {
@@ -171,7 +191,6 @@ func (s bulks) act(ctx context.Context, c *endpoint.Call, in bulk) error {
 	}
 	w.end.End = true
 	w.line(w.end)
-	_ = w.control.SetWriteDeadline(time.Time{}) // the connection is of use for the next request
 	c.Log.Info("bulk", "request", c.RequestID, "identity", c.Who.Name, "verb", t.Verb, "done", w.end.Done,
 		"pending", w.end.Pending, "refused", w.end.Refused)
 	return nil
@@ -196,15 +215,56 @@ type bulkLine struct {
 	End api.BulkEnd
 }
 
-// bulkWriter writes the lines of a bulk's answer.
+// bulkWriter writes the lines of a bulk's answer. Who adds a line does not wait for the client.
 type bulkWriter struct {
-	call    *endpoint.Call
-	control *http.ResponseController
-	begun   bool
+	call  *endpoint.Call
+	any   bool        // a line was added
+	lines chan []byte // has room for all lines of a bulk; close closes it
+	ended chan struct{}
 
-	mu   sync.Mutex // guards the writing of lines, and what follows
-	end  api.BulkEnd
-	gone bool // a line could not be written
+	mu  sync.Mutex // guards end while runs are acted on
+	end api.BulkEnd
+}
+
+// newBulkWriter returns a writer that calls gone when a line could not be written. close must be
+// called.
+func newBulkWriter(c *endpoint.Call, gone func()) *bulkWriter {
+	w := &bulkWriter{call: c, lines: make(chan []byte, maxBulk+bulkAtOnce+1), ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		if w.write() != nil {
+			gone()
+		}
+	}()
+	return w
+}
+
+// write writes lines until there are no more.
+func (w *bulkWriter) write() error {
+	control, begun := http.NewResponseController(w.call.Writer), false
+	for line := range w.lines {
+		if !begun {
+			begun = true
+			w.call.Writer.Header().Set("Content-Type", endpoint.Lines)
+			w.call.Writer.Header().Set("X-Accel-Buffering", "no") // proxies would keep lines back
+		}
+		if _, err := w.call.Writer.Write(line); err != nil {
+			return err
+		}
+		if len(w.lines) > 0 {
+			continue
+		}
+		if err := control.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close returns when all lines were written, or one could not be.
+func (w *bulkWriter) close() {
+	close(w.lines)
+	<-w.ended
 }
 
 // problem returns an error as a client may see it.
@@ -246,17 +306,5 @@ func (w *bulkWriter) line(value any) {
 	if err != nil {
 		panic(err) // texts, numbers and truths always encode
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.begun {
-		w.begun = true
-		w.call.Writer.Header().Set("Content-Type", endpoint.Lines)
-		w.call.Writer.Header().Set("X-Accel-Buffering", "no") // proxies would keep lines back
-	}
-	_ = w.control.SetWriteDeadline(time.Now().Add(writeWithin)) // a recorder of a test has none
-	if _, err := w.call.Writer.Write(append(data, '\n')); err != nil {
-		w.gone = true
-		return
-	}
-	w.gone = w.control.Flush() != nil
+	w.lines <- append(data, '\n')
 }

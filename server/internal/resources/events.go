@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	maxFollowers = 2000
+	maxFollowers = 2000 // an identity has half of them
 	maxSubjects  = 20
+	// maxLists bounds the different lists that one identity follows: each is read once per second.
+	maxLists = 100
 	// commentEvery is how often a stream says that it lives, and its credential is looked at.
 	commentEvery = 15 * time.Second
-	// writeWithin bounds one write to a reader.
-	writeWithin = 10 * time.Second
 	// pageRuns is how many runs of a list are followed.
 	pageRuns = 100
 )
@@ -67,11 +67,18 @@ func (s *Server) events(ctx context.Context, c *endpoint.Call, in follow) error 
 			return err
 		}
 	}
-	if s.followers.Add(1) > maxFollowers {
-		s.followers.Add(-1)
-		return &endpoint.Error{Code: api.CodeBusy, Detail: "the server has as many followers as it may", Wait: 10}
+	leave := s.followers.Take(c.Who.Name)
+	if leave == nil {
+		return &endpoint.Error{Code: api.CodeBusy,
+			Detail: "the server has as many followers as it may, in all or of one identity", Wait: 10}
 	}
-	defer s.followers.Add(-1)
+	defer leave()
+	unlist := s.lists.Take(c.Who.Name, in.Runs)
+	if unlist == nil {
+		return &endpoint.Error{Code: api.CodeBusy, Wait: 10,
+			Detail: fmt.Sprintf("one identity may follow %d different lists at the same time", maxLists)}
+	}
+	defer unlist()
 	if s.Following != nil {
 		s.Following(1)
 		defer s.Following(-1)
@@ -84,7 +91,6 @@ func (s *Server) events(ctx context.Context, c *endpoint.Call, in follow) error 
 func (s *Server) stream(ctx context.Context, c *endpoint.Call, f *live.Follower) {
 	control := http.NewResponseController(c.Writer)
 	write := func(format string, args ...any) error {
-		_ = control.SetWriteDeadline(time.Now().Add(writeWithin)) // a recorder of a test has none
 		if _, err := fmt.Fprintf(c.Writer, format, args...); err != nil {
 			return err
 		}

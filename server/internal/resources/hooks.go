@@ -64,8 +64,10 @@ func (s hooks) receive(ctx context.Context, c *endpoint.Call, in received) (*api
 	}
 	call, err := signature.Check(hook, c.Request.Header, in.Body, time.Now())
 	if err != nil {
-		c.Log.Warn("a call of a webhook was refused", "request", c.RequestID, "hook", hook.Name, "error", err)
-		return nil, &endpoint.Error{Code: api.CodeUnauthenticated, Detail: err.Error()}
+		return nil, s.Refused(c, err)
+	}
+	if err := s.Admit(c); err != nil {
+		return nil, err
 	}
 	if hook.Scheme == stet.HookGitHub && call.Event == "ping" { // is sent once, to see whether anybody is there
 		return &api.Received{Ignored: call.Event}, nil
@@ -98,10 +100,15 @@ func deliveryOf(hook *stet.Hook, call signature.Call, body []byte) (*stet.HookDe
 	if hook.Scheme == stet.HookStripe {
 		id, _ = signature.TextAt(body, "/id")
 	}
-	if sum := sha256.Sum256(body); id == "" {
-		id = hex.EncodeToString(sum[:])
+	sum := sha256.Sum256(body)
+	content := hex.EncodeToString(sum[:])
+	if id == "" {
+		id = content
 	}
 	d := &stet.HookDelivery{ID: known(id), Event: known(call.Event)}
+	if hook.Scheme == stet.HookGitHub {
+		d.Key = content // its signature does not cover the ID
+	}
 	var ok bool
 	if d.Value, ok = signature.At(body, hook.Value); !ok {
 		return nil, nowhere("value", hook.Value)

@@ -2,7 +2,10 @@ package resources
 
 import (
 	"context"
+	"math"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -39,14 +42,37 @@ func (s *Server) topic(ctx context.Context, c *endpoint.Call, in named) (*api.To
 	return c.View.Topic(ctx, in.Name)
 }
 
-func (s *Server) topicEvents(ctx context.Context, c *endpoint.Call, in named) (api.TopicEvents, error) {
-	events, err := c.View.Events(ctx, in.Name)
-	return api.TopicEvents{Events: events}, err
+type listEvents struct {
+	named
+	Limit  int   `query:"limit" doc:"events in a page, the last ones, up to 1000, which is the default"`
+	Before int64 `query:"before" doc:"next of the page before: only events with a lower number"`
+	Number int64 `query:"number" doc:"only the event of this number, with its value, however large it is"`
+}
+
+func (s *Server) topicEvents(ctx context.Context, c *endpoint.Call, in listEvents) (*api.TopicEvents, error) {
+	size, err := limit(in.Limit, maxRuns, maxRuns)
+	if err != nil {
+		return nil, err
+	}
+	if in.Before < 0 || in.Number < 0 || in.Number == math.MaxInt64 {
+		return nil, invalid("before, number: expected numbers of events, found %d, %d", in.Before, in.Number)
+	}
+	if in.Number > 0 {
+		events, _, err := c.View.Events(ctx, in.Name, store.ItemNo(in.Number)+1, 1, true)
+		events = slices.DeleteFunc(events, func(e *api.Event) bool { return e.Number != store.ItemNo(in.Number) })
+		return &api.TopicEvents{Events: events}, err
+	}
+	events, older, err := c.View.Events(ctx, in.Name, store.ItemNo(in.Before), size, false)
+	page := &api.TopicEvents{Events: events}
+	if older {
+		page.Next = events[0].Number
+	}
+	return page, err
 }
 
 type publish struct {
 	named
-	Key  string      `header:"Idempotency-Key" doc:"equal keys to one topic give one event"`
+	Key  string      `header:"Idempotency-Key" doc:"one key of an identity is one event; another value is refused"`
 	Body api.Publish `body:""`
 }
 
@@ -114,12 +140,18 @@ func (s *Server) schedule(ctx context.Context, c *endpoint.Call, in named) (*api
 	return c.View.Schedule(ctx, in.Name)
 }
 
-// maxInstants bounds the instants of one request: those of a month, each minute.
-const maxInstants = 45_000
+const (
+	// maxInstants bounds the instants of one request: those of a month, each minute.
+	maxInstants = 45_000
+	// maxYears bounds how far the instants of one request go: after so many years the calendar repeats.
+	maxYears = 400
+	// lastYear is the last one that RFC 3339 can write.
+	lastYear = 9999
+)
 
 type next struct {
 	named
-	N     int       `query:"n" doc:"how many at most, up to 45000; default 10"`
+	N     int       `query:"n" doc:"how many at most, up to 45000, of 400 years; default 10"`
 	From  time.Time `query:"from" doc:"only instants after this; default: now"`
 	Until time.Time `query:"until" doc:"only instants before this; default: any"`
 }
@@ -145,9 +177,9 @@ func (s *Server) next(ctx context.Context, c *endpoint.Call, in next) (*api.Inst
 		}
 		at = d.Now.Time()
 	}
-	instants := []time.Time{}
+	instants, last := []time.Time{}, min(at.UTC().Year()+maxYears, lastYear)
 	for len(instants) < most && ctx.Err() == nil {
-		if at = times.Next(at); at.IsZero() || !in.Until.IsZero() && !at.Before(in.Until) {
+		if at = times.Next(at); at.IsZero() || at.UTC().Year() > last || !in.Until.IsZero() && !at.Before(in.Until) {
 			break
 		}
 		instants = append(instants, at.UTC())
@@ -203,6 +235,7 @@ type listLetters struct {
 	Run      []string `query:"run" doc:"letters of these runs"`
 	Workflow []string `query:"workflow" doc:"of runs of these workflows"`
 	Name     []string `query:"name" doc:"messages of these names"`
+	Number   int64    `query:"number" doc:"only the letter of this number, with its value, however large it is"`
 	Limit    int      `query:"limit" doc:"letters in a page, up to 1000; default 100"`
 	Cursor   string   `query:"cursor" doc:"next of the page before"`
 }
@@ -213,7 +246,10 @@ func (s *Server) letters(ctx context.Context, c *endpoint.Call, in listLetters) 
 	if f.Limit, err = limit(in.Limit, store.DefaultPage, maxRuns); err != nil {
 		return nil, err
 	}
-	var query string
+	if in.Number != 0 {
+		f.Nos = []store.ItemNo{store.ItemNo(in.Number)}
+	}
+	query := strconv.FormatInt(in.Number, 10) + "\x03"
 	for _, part := range [][]string{in.Run, in.Workflow, in.Name} {
 		for _, text := range part {
 			query += text + "\x01"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/stet-run/stet/api"
 	"github.com/stet-run/stet/server/internal/endpoint"
@@ -70,8 +71,13 @@ func (s *Server) children(ctx context.Context, c *endpoint.Call, in children) (*
 	return &api.Runs{Runs: runs, Next: bound.seal(next)}, err
 }
 
-func (s *Server) values(ctx context.Context, c *endpoint.Call, in oneRun) (*api.Shown, error) {
-	return c.View.Shown(ctx, in.ID)
+type shownValues struct {
+	oneRun
+	Name string `query:"name" doc:"only the value of this name, however large it is"`
+}
+
+func (s *Server) values(ctx context.Context, c *endpoint.Call, in shownValues) (*api.Shown, error) {
+	return c.View.Shown(ctx, in.ID, in.Name)
 }
 
 type stream struct {
@@ -119,8 +125,24 @@ func asDownload(w http.ResponseWriter, name string) {
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 }
 
+const (
+	// maxExports bounds the runs that are exported at the same time, each of which is in memory as a whole. An identity
+	// has half of them.
+	maxExports = 4
+	// exportTime bounds one export: the client may read slowly.
+	exportTime = 10 * time.Minute
+)
+
 func (s *Server) export(ctx context.Context, c *endpoint.Call, in oneRun) error {
-	w := &begun{Call: c}
+	leave := s.exports.Take(c.Who.Name)
+	if leave == nil {
+		return &endpoint.Error{Code: api.CodeBusy,
+			Detail: "the server exports as many runs as it may, in all or for one identity", Wait: 10}
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, exportTime)
+	defer cancel()
+	w := &begun{Call: c, ctx: ctx}
 	err := c.View.Export(ctx, in.ID, w)
 	if err != nil && w.begun {
 		c.Log.Error("an export has failed on its way", "request", c.RequestID, "error", err)
@@ -132,10 +154,14 @@ func (s *Server) export(ctx context.Context, c *endpoint.Call, in oneRun) error 
 // begun is the writer of a download, which begins with the first byte.
 type begun struct {
 	*endpoint.Call
+	ctx   context.Context // after its end nothing is written
 	begun bool
 }
 
 func (b *begun) Write(data []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
 	if !b.begun {
 		b.begun = true
 		asDownload(b.Writer, "run.stet")

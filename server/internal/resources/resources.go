@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
@@ -35,15 +34,22 @@ type Server struct {
 	Elsewhere func(context.Context, *endpoint.Call) error
 	Returned  func(context.Context, *endpoint.Call, url.Values) error
 	// Again returns an error if the identity of a call may not go on with it.
-	Again     func(*endpoint.Call) error
+	Again func(*endpoint.Call) error
+	// Refused counts a wrong signature of a webhook's call, and returns the refusal. Admit returns an
+	// error if the one whose signature was good makes more calls than it may.
+	Refused   func(c *endpoint.Call, why error) error
+	Admit     func(*endpoint.Call) error
 	Live      *live.Reads
 	Scripts   view.Placer // nil: nobody knows where scripts stand
 	Links     []api.Link
 	Following func(change int) // called for each follower that begins or ends; nil: nobody
 
+	first     []string // segments of the paths, sorted
 	counts    shared[*api.Counts]
-	followers atomic.Int64
-	underWay  atomic.Int64 // bulks
+	followers *endpoint.Shares
+	bulks     *endpoint.Shares
+	exports   *endpoint.Shares
+	lists     *endpoint.Distinct // that are followed
 }
 
 func invalid(format string, args ...any) error {
@@ -120,13 +126,7 @@ func (s *Server) info(ctx context.Context, c *endpoint.Call, _ nothing) (*api.In
 	info := &api.Info{Version: version(), Identity: *identityOf(c.Who), Now: d.Now.Time(), Store: api.Store{
 		ID: d.ID, Kind: d.Kind, Schema: d.Schema, Slots: d.Slots, Durable: d.Durable,
 	}}
-	for _, e := range s.Table() {
-		first, _, _ := strings.Cut(e.Path, "/")
-		if !slices.Contains(info.Resources, first) {
-			info.Resources = append(info.Resources, first)
-		}
-	}
-	slices.Sort(info.Resources)
+	info.Resources = s.first
 	info.Links = s.Links
 	for _, name := range d.Workflows {
 		if c.Who.Sees(name) && !store.IsEntity(name) {

@@ -62,8 +62,14 @@ func (s *Server) filter(_ context.Context, _ *endpoint.Call, query string) (stor
 	if err != nil {
 		return f, fmt.Errorf("query: %w", err)
 	}
+	if n := len(f.IDs) + len(f.Nos) + len(f.Workflows) + len(f.Statuses) + len(f.Tags) + len(f.Claimed); n > maxTerms {
+		return f, invalid("query: expected at most %d values, found %d; ask in parts", maxTerms, n)
+	}
 	return f, nil
 }
+
+// maxTerms bounds the values of a filter: a store may compare each run with each of them.
+const maxTerms = 1000
 
 type countRuns struct {
 	Query string `query:"query" doc:"filter, as stet ls takes it; empty: all runs"`
@@ -222,14 +228,14 @@ func (s *Server) history(ctx context.Context, c *endpoint.Call, in history) (*ap
 	if err != nil {
 		return nil, err
 	}
-	q.Limit = size + 1
-	entries, err := c.View.History(ctx, in.ID, q)
+	q.Limit = size
+	entries, more, err := c.View.History(ctx, in.ID, q)
 	if err != nil {
 		return nil, err
 	}
 	page := &api.History{Entries: entries}
-	if len(entries) > size {
-		page.Entries, page.Next = entries[:size], entries[size-1].Location
+	if more {
+		page.Next = entries[len(entries)-1].Location
 	}
 	if in.Above > 0 {
 		page.Entries = slices.DeleteFunc(page.Entries, func(e *api.Entry) bool {

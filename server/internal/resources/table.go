@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/api"
@@ -11,13 +12,15 @@ import (
 	"github.com/stet-run/stet/server/internal/endpoint"
 )
 
-// Table returns all endpoints.
+// Table returns all endpoints. It is called once: the places of what is under way are made with it.
 func (s *Server) Table() []endpoint.Endpoint {
 	const (
 		get, put, post, del = "GET", "PUT", "POST", "DELETE"
 		read, call, operate = access.Read, access.Call, access.Operate
 	)
-	return append(slices.Concat(tasks{s}.table(), hooks{s}.table(), scripts{s}.table()), []endpoint.Endpoint{
+	s.followers, s.bulks = endpoint.NewShares(maxFollowers), endpoint.NewShares(maxBulks)
+	s.exports, s.lists = endpoint.NewShares(maxExports), endpoint.NewDistinct(maxLists)
+	table := append(slices.Concat(tasks{s}.table(), hooks{s}.table(), scripts{s}.table()), []endpoint.Endpoint{
 		endpoint.New(get, "info", read, s.info, "the store, the version, who I am and what I may"),
 		endpoint.New(get, "errors", read, s.errors, "the codes of errors and what they mean"),
 		endpoint.Raw(get, "openapi.json", read, endpoint.JSON, s.openAPI, "this document"),
@@ -97,7 +100,7 @@ func (s *Server) Table() []endpoint.Endpoint {
 
 		endpoint.New(get, "schedules", read, s.schedules, "the schedules"),
 		endpoint.New(get, "schedules/{name}", read, s.schedule, "how a schedule stands, and what became of its instants"),
-		endpoint.New(get, "schedules/{name}/next", read, s.next, "the next instants of a schedule"),
+		endpoint.New(get, "schedules/{name}/next", read, s.next, "the next instants of a schedule").IsHeavy(),
 		endpoint.New(put, "schedules/{name}", operate, s.setSchedule, "make or change a schedule"),
 		endpoint.New(del, "schedules/{name}", operate, onSchedule(stet.Schedules.Delete), "delete a schedule"),
 		endpoint.New(post, "schedules/{name}/pause", operate, onSchedule(stet.Schedules.Pause), "start no runs"),
@@ -112,4 +115,11 @@ func (s *Server) Table() []endpoint.Endpoint {
 		endpoint.New(get, "nodes", read, s.nodes, "the processes that work on the store"),
 		endpoint.New(post, "nodes/{name}/drain", access.Admin, s.drain, "have a node give its shards back"),
 	}...)
+	for i := range table {
+		first, _, _ := strings.Cut(table[i].Path, "/")
+		s.first = append(s.first, first)
+	}
+	slices.Sort(s.first)
+	s.first = slices.Compact(s.first)
+	return table
 }

@@ -2,10 +2,13 @@ package view
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,14 +21,29 @@ import (
 // byHeader is the header that says which identity has started, sent or published something.
 const byHeader = "stet.by"
 
-// headers returns headers of a request with the identity's name. Those that begin as ours
-// are dropped.
+// reservedHeaders are the headers, and with a dot at their end the beginnings of headers, that say
+// how something has come, or choose the code that executes it. They are trusted, so no caller may
+// write them.
+var reservedHeaders = []string{
+	"stet.", // of the engine, and byHeader
+	stet.HookHeader, stet.HookHeader + ".",
+	stet.ScriptHeader(""),
+}
+
+// reserved reports whether no caller may write the header.
+func reserved(key string) bool {
+	return slices.ContainsFunc(reservedHeaders, func(name string) bool {
+		return key == name || strings.HasSuffix(name, ".") && strings.HasPrefix(key, name)
+	})
+}
+
+// headers returns headers of a request with the identity's name. Reserved ones are dropped.
 func (v *View) headers(given stet.Headers) stet.Headers {
 	out := maps.Clone(given)
 	if out == nil {
 		out = stet.Headers{}
 	}
-	maps.DeleteFunc(out, func(key, _ string) bool { return strings.HasPrefix(key, "stet.") })
+	maps.DeleteFunc(out, func(key, _ string) bool { return reserved(key) })
 	out[byHeader] = v.who.Name
 	return out
 }
@@ -35,7 +53,7 @@ type Act func(runs stet.Runs, ctx context.Context, id string, act stet.Act) (boo
 
 // Verb makes a request about a run, if the run is within the limit.
 func (v *View) Verb(ctx context.Context, runID string, a api.Act, do Act) error {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return err
 	}
 	if err := mayAct(v.who, a); err != nil {
@@ -57,7 +75,7 @@ func Denied(format string, args ...any) error {
 
 // Preview returns what a retry, rewind or edit would do to a run.
 func (v *View) Preview(ctx context.Context, runID string, verb store.ItemKind, at string) (*api.Preview, error) {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return nil, err
 	}
 	p, err := v.engine.Runs().Preview(ctx, runID, verb, at)
@@ -69,7 +87,7 @@ func (v *View) Preview(ctx context.Context, runID string, verb store.ItemKind, a
 
 // Fork starts a copy of a run.
 func (v *View) Fork(ctx context.Context, runID string, f api.Fork) (string, error) {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return "", err
 	}
 	var id []stet.ID
@@ -81,7 +99,7 @@ func (v *View) Fork(ctx context.Context, runID string, f api.Fork) (string, erro
 
 // mayDelete refuses the deletion of a run out of the limit.
 func (v *View) mayDelete(ctx context.Context, runID string, children bool) error {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return err
 	}
 	if children && v.who.Limited() {
@@ -201,21 +219,17 @@ func (v *View) startOptions(s *api.Start) ([]stet.StartOption, error) {
 	case !s.At.IsZero():
 		options = append(options, stet.StartAt(s.At))
 	case s.AfterMS != 0:
-		options = append(options, stet.StartAfter(time.Duration(s.AfterMS)*time.Millisecond))
+		options = append(options, stet.StartAfter(milliseconds(s.AfterMS)))
 	}
 	if len(s.Tags) > 0 {
 		options = append(options, s.Tags)
 	}
-	switch s.Existing {
-	case "", "use":
-	case "refuse":
-		options = append(options, stet.RefuseExisting)
-	case "replace-failed":
-		options = append(options, stet.ReplaceFailed)
-	case "replace-ended":
-		options = append(options, stet.ReplaceEnded)
-	default:
-		return nil, invalid("existing: expected use, refuse, replace-failed or replace-ended, found %.100q", s.Existing)
+	if s.Existing != "" {
+		var existing stet.Existing
+		if existing.UnmarshalText([]byte(s.Existing)) != nil {
+			return nil, invalid("existing: expected use, refuse, replace-failed or replace-ended, found %.100q", s.Existing)
+		}
+		options = append(options, existing)
 	}
 	for _, m := range s.Messages {
 		options = append(options, stet.FirstMessage(stet.Message[json.RawMessage](m.Name), orNull(m.Value)))
@@ -230,32 +244,34 @@ func (v *View) startOptions(s *api.Start) ([]stet.StartOption, error) {
 	return options, err
 }
 
-// sendOptions returns the options of a send with an idempotency key, "" for none.
-func (v *View) sendOptions(s *api.Send, key string) []stet.SendOption {
+// sendOptions returns the options of a send of something that has a name, with an idempotency key, "" for none. The key
+// belongs to the identity and the name: what others send with the same key is no repeat.
+func (v *View) sendOptions(s *api.Send, name, key string) []stet.SendOption {
 	options := []stet.SendOption{v.headers(s.Headers)}
 	if key != "" {
-		options = append(options, stet.SendKey(key))
+		sum := sha256.Sum256([]byte(v.who.Name + "\x00" + name + "\x00" + key))
+		options = append(options, stet.SendKey("k-"+hex.EncodeToString(sum[:])))
 	}
 	if s.ExpiresInMS != 0 {
-		options = append(options, stet.ExpiresIn(time.Duration(s.ExpiresInMS)*time.Millisecond))
+		options = append(options, stet.ExpiresIn(milliseconds(s.ExpiresInMS)))
 	}
 	return options
 }
 
 // Send sends a message to a run.
 func (v *View) Send(ctx context.Context, runID, name, key string, s api.Send) error {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return err
 	}
-	return stet.Message[json.RawMessage](name).Send(ctx, v.engine, runID, orNull(s.Value), v.sendOptions(&s, key)...)
+	return stet.Message[json.RawMessage](name).Send(ctx, v.engine, runID, orNull(s.Value), v.sendOptions(&s, name, key)...)
 }
 
 // Update sends an update to a run and waits for the answer.
 func (v *View) Update(ctx context.Context, runID, name, key string, s api.Send) (json.RawMessage, error) {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return nil, err
 	}
-	raw, err := v.engine.Runs().Update(ctx, runID, name, orNull(s.Value), v.sendOptions(&s, key)...)
+	raw, err := v.engine.Runs().Update(ctx, runID, name, orNull(s.Value), v.sendOptions(&s, name, key)...)
 	if err != nil {
 		return nil, onlyRecorded(err)
 	}
@@ -298,7 +314,7 @@ func (v *View) Publish(ctx context.Context, topic, key string, p api.Publish) (s
 		}
 		t.Mode = mode
 	}
-	return t.Publish(ctx, v.engine, orNull(p.Value), v.sendOptions(&p.Send, key)...)
+	return t.Publish(ctx, v.engine, orNull(p.Value), v.sendOptions(&p.Send, topic, key)...)
 }
 
 // orNone returns so many milliseconds; -1 is stet.None.
@@ -306,7 +322,7 @@ func orNone(ms int64) time.Duration {
 	if ms == -1 {
 		return stet.None
 	}
-	return time.Duration(ms) * time.Millisecond
+	return milliseconds(ms)
 }
 
 // Resolve assigns a value to a promise of a run within the limit.
@@ -337,13 +353,13 @@ func (v *View) maySettle(ctx context.Context, token string) error {
 		}
 		return err
 	}
-	_, err = v.Info(ctx, promise.RunID)
+	_, err = v.find(ctx, promise.RunID)
 	return err
 }
 
 // Promises returns the promises of a run; tokens are for those who may operate.
 func (v *View) Promises(ctx context.Context, runID string) ([]api.Promise, error) {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return nil, err
 	}
 	found, err := v.engine.Runs().Promises(ctx, runID)

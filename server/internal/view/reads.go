@@ -44,7 +44,7 @@ func (v *View) hideParents(ctx context.Context, runs []*api.Run) error {
 
 // Children returns a page of the children of a run, the newest first.
 func (v *View) Children(ctx context.Context, runID string, f store.Filter) ([]*api.Run, string, error) {
-	info, err := v.Info(ctx, runID)
+	info, err := v.find(ctx, runID)
 	if err != nil {
 		return nil, "", err
 	}
@@ -54,7 +54,7 @@ func (v *View) Children(ctx context.Context, runID string, f store.Filter) ([]*a
 
 // Wait returns a run once it has ended or stalled, or when ctx ends.
 func (v *View) Wait(ctx context.Context, runID string) error {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return err
 	}
 	_, err := v.engine.Runs().Wait(ctx, runID)
@@ -66,7 +66,7 @@ func (v *View) Wait(ctx context.Context, runID string) error {
 
 // Inbox returns what the run has not taken.
 func (v *View) Inbox(ctx context.Context, runID string) ([]api.Item, error) {
-	info, err := v.Info(ctx, runID)
+	info, err := v.find(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +81,19 @@ func (v *View) Inbox(ctx context.Context, runID string) ([]api.Item, error) {
 func ShowInbox(v *View, info *stet.RunInfo, inbox []store.Item) []api.Item {
 	items := make([]api.Item, len(inbox))
 	e, edited := v.editor(info.Workflow, "message")
+	space := room(pageBytes)
 	for i := range inbox {
 		if items[i] = api.ItemOf(&inbox[i]); edited {
 			items[i].Edit(e)
 		}
+		space.fit(&items[i].Value)
 	}
 	return items
 }
 
 // Audit returns what operators did to the run.
 func (v *View) Audit(ctx context.Context, runID string) ([]api.Audit, error) {
-	info, err := v.Info(ctx, runID)
+	info, err := v.find(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -109,26 +111,100 @@ func (v *View) Audit(ctx context.Context, runID string) ([]api.Audit, error) {
 	return acts, nil
 }
 
-// Shown returns the values and streams that the run shows.
-func (v *View) Shown(ctx context.Context, runID string) (*api.Shown, error) {
-	info, err := v.Info(ctx, runID)
+// Shown returns the values and streams that the run shows, or, with its whole value, the one value of a name.
+func (v *View) Shown(ctx context.Context, runID, name string) (*api.Shown, error) {
+	info, err := v.find(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
-	feeds, err := v.engine.Store().Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Values: true})
+	if name == "" {
+		feeds, err := Feeds(ctx, v.engine.Store(), info.Number, v.values())
+		if err != nil {
+			return nil, err
+		}
+		return ShowFeeds(v, info, feeds), nil
+	}
+	feeds, err := v.engine.Store().Feeds(ctx, store.FeedQuery{Runs: []store.RunNo{info.Number}, Name: name,
+		Values: v.values()})
 	if err != nil {
 		return nil, err
 	}
-	return ShowFeeds(v, info, feeds), nil
+	feeds = slices.DeleteFunc(feeds, func(f store.Feed) bool { return f.Stream })
+	if len(feeds) == 0 {
+		return nil, notFound("value", name)
+	}
+	return v.showFeeds(info, feeds), nil
+}
+
+// mostNamed is how many values are read one by one because others of the run are large.
+const mostNamed = 50
+
+// Feeds reads what a run shows. Values above listed, and those without room in a page, are left out.
+func Feeds(ctx context.Context, s store.Store, run store.RunNo, values bool) ([]store.Feed, error) {
+	q := store.FeedQuery{Runs: []store.RunNo{run}}
+	feeds, err := s.Feeds(ctx, q)
+	if err != nil || !values {
+		return feeds, err
+	}
+	var wanted []int
+	space, all := room(pageBytes), true
+	for i := range feeds {
+		switch f := &feeds[i]; {
+		case f.Stream || f.Size == 0:
+		case space.takes(f.Size):
+			wanted = append(wanted, i)
+		default:
+			all = false
+		}
+	}
+	q.Values = true
+	if all {
+		if len(wanted) == 0 {
+			return feeds, nil
+		}
+		return s.Feeds(ctx, q)
+	}
+	for _, i := range wanted[:min(len(wanted), mostNamed)] {
+		q.Name = feeds[i].Name
+		read, err := s.Feeds(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range read {
+			if !f.Stream {
+				feeds[i] = f
+			}
+		}
+	}
+	return feeds, nil
 }
 
 // ShowFeeds returns the form of what a run shows, as the identity of v may see it.
 func ShowFeeds(v *View, info *stet.RunInfo, feeds []store.Feed) *api.Shown {
+	shown, space := v.showFeeds(info, feeds), room(pageBytes)
+	for i := range shown.Values {
+		space.fit(&shown.Values[i].Value)
+	}
+	return shown
+}
+
+func (v *View) showFeeds(info *stet.RunInfo, feeds []store.Feed) *api.Shown {
 	shown := &api.Shown{}
 	shown.Values, shown.Streams = api.FeedsOf(feeds)
 	if e, ok := v.editor(info.Workflow, "value"); ok {
 		for i := range shown.Values {
 			shown.Values[i].Edit(e)
+		}
+	}
+	sizes := map[string]int{}
+	for i := range feeds {
+		if !feeds[i].Stream {
+			sizes[feeds[i].Name] = feeds[i].Size
+		}
+	}
+	for i := range shown.Values {
+		if value := &shown.Values[i]; value.Value == nil && sizes[value.Name] > 0 {
+			value.Value = v.unread(sizes[value.Name])
 		}
 	}
 	if shown.Values == nil {
@@ -142,7 +218,7 @@ func ShowFeeds(v *View, info *stet.RunInfo, feeds []store.Feed) *api.Shown {
 
 // Items returns items of a stream of the run.
 func (v *View) Items(ctx context.Context, runID, stream string, after int64, limit int) ([]api.StreamItem, error) {
-	info, err := v.Info(ctx, runID)
+	info, err := v.find(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -164,28 +240,26 @@ func (v *View) Items(ctx context.Context, runID, stream string, after int64, lim
 // location.
 func (v *View) Value(ctx context.Context, runID, place string) (json.RawMessage, error) {
 	if place == "input" || place == "output" {
-		run, err := v.Run(ctx, runID)
+		info, err := v.whole(ctx, runID)
 		if err != nil {
 			return nil, err
 		}
+		run := v.show(info)
 		if place == "input" {
 			return run.Input, nil
 		}
 		return run.Output, nil
 	}
-	entries, err := v.History(ctx, runID, stet.HistoryQuery{Values: true, At: []string{place}})
-	switch {
-	case err != nil:
+	entry, err := v.entry(ctx, runID, place)
+	if err != nil {
 		return nil, err
-	case len(entries) == 0:
-		return nil, notFound("entry", place)
 	}
-	return entries[0].Value, nil
+	return entry.Value, nil
 }
 
 // Export writes the run as a file, with all values: for those who may see them.
 func (v *View) Export(ctx context.Context, runID string, w io.Writer) error {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return err
 	}
 	if v.edit != nil {
@@ -196,7 +270,7 @@ func (v *View) Export(ctx context.Context, runID string, w io.Writer) error {
 
 // Shape returns the shape of a run.
 func (v *View) Shape(ctx context.Context, runID string) (*stet.Shape, error) {
-	if _, err := v.Info(ctx, runID); err != nil {
+	if _, err := v.find(ctx, runID); err != nil {
 		return nil, err
 	}
 	return v.engine.Runs().Shape(ctx, runID)
@@ -231,7 +305,7 @@ func (v *View) Queues(ctx context.Context) ([]*api.Queue, error) {
 	queues := []*api.Queue{}
 	for i := range found {
 		if v.who.SeesNamed("queue", found[i].Name) {
-			queues = append(queues, api.QueueOf(&found[i]))
+			queues = append(queues, v.showQueue(&found[i]))
 		}
 	}
 	return queues, err
@@ -246,7 +320,15 @@ func (v *View) Queue(ctx context.Context, name string) (*api.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.QueueOf(q), nil
+	return v.showQueue(q), nil
+}
+
+func (v *View) showQueue(info *stet.QueueInfo) *api.Queue {
+	q := api.QueueOf(info)
+	if e, ok := v.editor("", "queue"); ok {
+		q.Edit(e)
+	}
+	return q
 }
 
 // OnQueue acts on a queue within the limit.
@@ -291,23 +373,40 @@ func (v *View) Topic(ctx context.Context, name string) (*api.Topic, error) {
 	return topic, nil
 }
 
-// Events returns the events that a topic keeps.
-func (v *View) Events(ctx context.Context, name string) ([]*api.Event, error) {
+// Events returns the last events that a topic keeps, or those before a number, and whether there are older ones.
+// Large values are cut. whole says that those of the page are not.
+func (v *View) Events(
+	ctx context.Context, name string, before store.ItemNo, limit int, whole bool,
+) (events []*api.Event, older bool, err error) {
 	if err := v.named("topic", name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	found, err := v.engine.Topics().Events(ctx, name)
+	page := stet.EventPage{Before: before, Limit: limit + 1, Longest: v.Longest(), Bytes: pageBytes}
+	if whole && v.values() {
+		page.Longest = 0
+	}
+	found, err := v.engine.Topics().Events(ctx, name, page)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if older = len(found) > limit; older {
+		found = found[1:]
 	}
 	e, edited := v.editor("", "event")
-	events := make([]*api.Event, len(found))
-	for i := range found {
-		if events[i] = api.EventOf(&found[i]); edited {
+	events = make([]*api.Event, len(found))
+	space := room(pageBytes)
+	for i, one := range slices.Backward(found) { // the last ones have the room
+		if events[i] = api.EventOf(&one); edited {
 			events[i].Edit(e)
 		}
+		if one.LeftOut {
+			events[i].Value = v.unread(one.Size)
+		}
+		if !whole {
+			space.fit(&events[i].Value)
+		}
 	}
-	return events, nil
+	return events, older, nil
 }
 
 // RemoveEvent removes an event from a topic.
@@ -426,7 +525,8 @@ func (v *View) SetSchedule(ctx context.Context, name string, in api.SetSchedule)
 	return workflow.Schedule(ctx, v.engine, name, orNull(in.Input), s, options...)
 }
 
-// Letters returns a page of dead letters, newest first, with values.
+// Letters returns a page of dead letters, newest first, with values. Large ones are cut; that of one letter whose
+// number the filter has is whole.
 func (v *View) Letters(ctx context.Context, f store.DeadFilter) ([]*api.Letter, string, error) {
 	if v.who.Limited() {
 		runs := store.Filter{Workflows: f.Workflows}
@@ -435,20 +535,60 @@ func (v *View) Letters(ctx context.Context, f store.DeadFilter) ([]*api.Letter, 
 		}
 		f.Workflows = runs.Workflows
 	}
-	f.Values = true
+	one := len(f.Nos) == 1
+	f.Values = false
 	found, next, err := v.engine.DeadLetters().List(ctx, f)
-	letters := []*api.Letter{}
+	if err != nil {
+		return nil, "", err
+	}
+	found = slices.DeleteFunc(found, func(l stet.DeadLetter) bool { return !v.who.Sees(l.Workflow) })
+	if err := v.fillLetters(ctx, found, one); err != nil {
+		return nil, "", err
+	}
+	letters, space := []*api.Letter{}, room(pageBytes)
 	for i := range found {
-		if !v.who.Sees(found[i].Workflow) {
-			continue
-		}
 		letter := api.LetterOf(&found[i])
 		if e, ok := v.editor(letter.Workflow, "letter"); ok {
 			letter.Edit(e)
 		}
+		if letter.Value == nil && letter.Error == nil && letter.Size > 0 {
+			letter.Value = v.unread(letter.Size)
+		}
+		if !one {
+			space.fit(&letter.Value)
+		}
 		letters = append(letters, letter)
 	}
-	return letters, next, err
+	return letters, next, nil
+}
+
+// fillLetters reads the values of letters that have room in a page, or that of the only one. For an identity that may
+// not read values it reads small ones: those of the kinds that say what they are about, or why they were rejected.
+func (v *View) fillLetters(ctx context.Context, letters []stet.DeadLetter, whole bool) error {
+	space := room(pageBytes)
+	at := map[store.ItemNo]int{}
+	f := store.DeadFilter{Values: true}
+	for i := range letters {
+		l := &letters[i]
+		switch {
+		case l.Size == 0:
+			continue
+		case !v.values() && (l.Size > recorded || l.Kind == store.ItemMessage):
+			continue
+		case !(whole && v.values()) && !space.takes(l.Size):
+			continue
+		}
+		at[l.Number] = i
+		f.Nos = append(f.Nos, l.Number)
+	}
+	if f.Limit = len(f.Nos); f.Limit == 0 {
+		return nil
+	}
+	read, _, err := v.engine.DeadLetters().List(ctx, f)
+	for i := range read {
+		letters[at[read[i].Number]] = read[i]
+	}
+	return err
 }
 
 // letter returns a dead letter within the limit.
@@ -473,7 +613,7 @@ func (v *View) ReplayLetter(ctx context.Context, number store.ItemNo, r api.Repl
 	if to == "" {
 		to = letter.RunID
 	}
-	if _, err := v.Info(ctx, to); err != nil {
+	if _, err := v.find(ctx, to); err != nil {
 		return err
 	}
 	return v.engine.DeadLetters().Replay(ctx, number, to, v.act(r.Reason))
@@ -512,6 +652,9 @@ func ShowNodes(v *View, d *stet.NodesInfo) *api.Nodes {
 	for i := range nodes.Nodes {
 		n := &nodes.Nodes[i]
 		n.Workflows = slices.DeleteFunc(n.Workflows, func(w string) bool { return !v.who.Sees(w) })
+		if v.who.Limited() { // they name runs and keys
+			n.Lacks = nil
+		}
 		n.Bodies = slices.DeleteFunc(n.Bodies, func(b api.Body) bool { return !v.who.Sees(b.Workflow) })
 	}
 	return nodes

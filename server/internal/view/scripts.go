@@ -23,7 +23,7 @@ func (v Scripts) List(ctx context.Context) ([]api.Script, error) {
 	list := []api.Script{}
 	for i := range found {
 		if v.who.Sees(found[i].Name) {
-			list = append(list, api.ScriptOf(&found[i]))
+			list = append(list, v.show(&found[i]))
 		}
 	}
 	return list, err
@@ -38,8 +38,16 @@ func (v Scripts) Info(ctx context.Context, name string) (*api.Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := api.ScriptOf(info)
+	out := v.show(info)
 	return &out, nil
+}
+
+func (v Scripts) show(info *stet.ScriptInfo) api.Script {
+	s := api.ScriptOf(info)
+	if e, ok := v.editor(s.Name, "script"); ok {
+		s.Edit(e)
+	}
+	return s
 }
 
 // Source returns the source of a version.

@@ -2,8 +2,10 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -14,12 +16,8 @@ import (
 // ErrNotWork says that an identity may not lease tasks of a name.
 var ErrNotWork = errors.New("the identity may not execute tasks of this name")
 
-// milliseconds returns a duration that a request has in milliseconds. What is out of any range
-// is refused by the engine.
-func milliseconds(n int64) time.Duration {
-	const most = int64(1<<63-1) / int64(time.Millisecond)
-	return time.Duration(min(max(n, -1), most)) * time.Millisecond
-}
+// milliseconds returns a duration that a request has in milliseconds. Package endpoint has refused more than it holds.
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // Tasks are the tasks of a store, as an identity may lease or see them.
 type Tasks struct{ *View }
@@ -32,7 +30,7 @@ func (v Tasks) Lease(ctx context.Context, r api.LeaseTasks) (*api.TaskLeases, er
 		}
 	}
 	got, err := v.engine.Tasks().Lease(ctx, stet.LeaseRequest{Worker: r.Worker, Names: r.Names, Max: r.Max,
-		Wait: milliseconds(r.WaitMS), For: milliseconds(r.LeaseMS), Request: r.Request})
+		Wait: milliseconds(r.WaitMS), For: milliseconds(r.LeaseMS), Request: r.Request, By: v.by()})
 	if err != nil {
 		return nil, unanswered(err)
 	}
@@ -42,6 +40,16 @@ func (v Tasks) Lease(ctx context.Context, r api.LeaseTasks) (*api.TaskLeases, er
 		out.Tasks = append(out.Tasks, api.LeasedTaskOf(&got.Tasks[i], now))
 	}
 	return out, nil
+}
+
+// by tells the workers of an identity from those of others: a name and a request are what they say of themselves. An
+// identity with other names of tasks is another one.
+func (v Tasks) by() string {
+	text, err := json.Marshal([]any{v.who.Name, v.who.Role, slices.Sorted(slices.Values(v.who.Named))})
+	if err != nil {
+		panic(err) // texts always encode
+	}
+	return string(text)
 }
 
 // unanswered returns the error of a request that no node has answered as one that is to be
@@ -118,6 +126,6 @@ func (v Tasks) List(ctx context.Context, queue string, most int) ([]api.Task, er
 
 // sees reports whether a run is within the limit.
 func (v Tasks) sees(ctx context.Context, runID string) bool {
-	_, err := v.Info(ctx, runID)
+	_, err := v.find(ctx, runID)
 	return err == nil
 }

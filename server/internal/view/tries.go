@@ -47,7 +47,7 @@ func fillTries(
 		full := &api.Entry{Tries: api.AttemptsOf(&found[i])}
 		edit(full)
 		if o := tried[found[i].Location]; o.Attempts == found[i].Attempts {
-			o.Tries = slices.Clip(full.Tries)
+			o.Tries, o.Tried = slices.Clip(full.Tries), found[i].Tried
 		}
 	}
 	return nil

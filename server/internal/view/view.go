@@ -8,6 +8,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,10 +29,13 @@ type View struct {
 	engine *stet.Engine
 	who    *access.Identity
 	edit   Editor // nil: nothing is edited
+	undone undoneMemo
 }
 
 // New returns what an identity sees of an engine. edit may be nil.
-func New(e *stet.Engine, who *access.Identity, edit Editor) *View { return &View{e, who, edit} }
+func New(e *stet.Engine, who *access.Identity, edit Editor) *View {
+	return &View{engine: e, who: who, edit: edit}
+}
 
 // Who returns the identity.
 func (v *View) Who() *access.Identity { return v.who }
@@ -72,12 +76,17 @@ func invalidLetter(number store.ItemNo) error {
 	return fmt.Errorf("dead letter %d: %w", number, stet.ErrNotFound)
 }
 
-// Info returns a run within the limit, unedited, for what decides by it.
+// Info returns a run within the limit, unedited and without its input and result, for what decides by it.
 func (v *View) Info(ctx context.Context, runID string) (*stet.RunInfo, error) {
+	return v.read(ctx, runID, none)
+}
+
+// read returns a run within the limit, with values of at most so many bytes; 0: of any size.
+func (v *View) read(ctx context.Context, runID string, longest int) (*stet.RunInfo, error) {
 	if store.IsEntity(runID) {
 		return nil, notFound("run", runID)
 	}
-	info, err := v.engine.Runs().Info(ctx, runID)
+	info, err := Read(ctx, v.engine, runID, longest)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +96,53 @@ func (v *View) Info(ctx context.Context, runID string) (*stet.RunInfo, error) {
 	return info, nil
 }
 
+// find returns the ID, number, workflow and status of a run within the limit, by one read without
+// values: for what shows no more of the run itself. See Info for the others.
+func (v *View) find(ctx context.Context, runID string) (*stet.RunInfo, error) {
+	if store.IsEntity(runID) {
+		return nil, notFound("run", runID)
+	}
+	page, err := v.engine.Store().List(ctx, store.Filter{IDs: []string{runID}, Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("run %q: %w", runID, err)
+	}
+	if len(page.Runs) == 0 || !v.who.Sees(page.Runs[0].Workflow) {
+		return nil, notFound("run", runID)
+	}
+	run := &page.Runs[0]
+	return &stet.RunInfo{ID: run.ID, Number: run.No, Workflow: run.Workflow, Status: run.Status}, nil
+}
+
+// Read returns a run, with values of at most so many bytes; 0: of any size, below 0: of none.
+func Read(ctx context.Context, e *stet.Engine, runID string, longest int) (*stet.RunInfo, error) {
+	infos, _, err := e.Runs().List(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true, Longest: longest})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(infos) == 0:
+		return nil, notFound("run", runID)
+	}
+	return &infos[0], nil
+}
+
+// whole returns a run with all of the values that the identity may read.
+func (v *View) whole(ctx context.Context, runID string) (*stet.RunInfo, error) {
+	if !v.values() {
+		return v.read(ctx, runID, none)
+	}
+	return v.read(ctx, runID, 0)
+}
+
 // Run returns a run.
 func (v *View) Run(ctx context.Context, runID string) (*api.Run, error) {
-	info, err := v.Info(ctx, runID)
+	info, err := v.whole(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
 	run := v.show(info)
+	if err := v.judge(ctx, info, run); err != nil {
+		return nil, err
+	}
 	return run, v.hideParents(ctx, []*api.Run{run})
 }
 
@@ -107,13 +156,28 @@ func (v *View) Show(ctx context.Context, info *stet.RunInfo) (*api.Run, error) {
 	return run, v.hideParents(ctx, []*api.Run{run})
 }
 
-// show returns the form of a run, edited for the identity.
+// show returns the form of a run that was read with values, edited for the identity. Values that were not read are
+// noted.
 func (v *View) show(info *stet.RunInfo) *api.Run {
 	run := api.RunOf(info)
 	if e, ok := v.editor(info.Workflow, "run"); ok {
 		run.Edit(e)
 	}
+	if run.Input == nil && info.InputSize > 0 {
+		run.Input = v.unread(info.InputSize)
+	}
+	if run.Output == nil && info.OutputSize > 0 && info.Status == store.Succeeded {
+		run.Output = v.unread(info.OutputSize)
+	}
 	return run
+}
+
+// Longest returns how many bytes a value has that is read for a page of the identity, as store.Filter.Longest has it.
+func (v *View) Longest() int {
+	if v.values() {
+		return listed
+	}
+	return none
 }
 
 // restrict adds the limit of an identity to a filter. It reports false if nothing can match.
@@ -142,18 +206,44 @@ func withoutEntities(f *store.Filter) bool {
 	return ids && workflows
 }
 
-// Runs returns a page of the runs that match a filter, newest first, with values.
+// atOnce is how many runs a list reads at once, so that their values are not all in memory.
+const atOnce = 64
+
+// Runs returns a page of the runs that match a filter, newest first, with values if the filter says so. Large values
+// are cut.
 func (v *View) Runs(ctx context.Context, f store.Filter) (runs []*api.Run, next string, err error) {
 	if !withoutEntities(&f) || !restrict(v.who, &f) {
 		return nil, "", nil
 	}
-	infos, next, err := v.engine.Runs().List(ctx, f)
-	if err != nil {
-		return nil, "", err
-	}
-	for i := range infos {
-		if info := &infos[i]; v.who.Sees(info.Workflow) && !store.IsEntity(info.Workflow) {
-			runs = append(runs, v.show(info))
+	left, space := cmp.Or(f.Limit, store.DefaultPage), room(pageBytes)
+	for left > 0 {
+		if f.Limit = left; f.Values && v.values() {
+			f.Limit = min(left, atOnce)
+		}
+		if f.Longest = v.Longest(); space <= 0 {
+			f.Longest = min(f.Longest, shortened)
+		}
+		left -= f.Limit
+		var infos []stet.RunInfo
+		if infos, next, err = v.engine.Runs().List(ctx, f); err != nil {
+			return nil, "", err
+		}
+		for i := range infos {
+			info := &infos[i]
+			if !v.who.Sees(info.Workflow) || store.IsEntity(info.Workflow) {
+				continue
+			}
+			run := v.show(info)
+			if f.Values {
+				space.fit(&run.Input)
+				space.fit(&run.Output)
+			} else {
+				run.Input, run.Output = nil, nil
+			}
+			runs = append(runs, run)
+		}
+		if f.Cursor = next; next == "" {
+			break
 		}
 	}
 	return runs, next, v.hideParents(ctx, runs)
@@ -171,32 +261,4 @@ func (v *View) Count(ctx context.Context, f store.Filter) ([]store.Tally, error)
 	return slices.DeleteFunc(tallies, func(t store.Tally) bool {
 		return !v.who.Sees(t.Workflow) || store.IsEntity(t.Workflow)
 	}), nil
-}
-
-// History returns entries of a run, in the order of locations.
-func (v *View) History(ctx context.Context, runID string, q stet.HistoryQuery) ([]*api.Entry, error) {
-	info, err := v.Info(ctx, runID)
-	if err != nil {
-		return nil, err
-	}
-	found, err := v.engine.Runs().History(ctx, runID, q)
-	if err != nil {
-		return nil, err
-	}
-	e, edited := v.editor(info.Workflow, "entry")
-	entries := make([]*api.Entry, len(found))
-	for i := range found {
-		entries[i] = api.EntryOf(&found[i])
-		if edited {
-			entries[i].Edit(e)
-		}
-	}
-	if q.Values {
-		return entries, nil
-	}
-	return entries, fillTries(ctx, v.engine, runID, entries, func(o *api.Entry) {
-		if edited {
-			o.Edit(e)
-		}
-	})
 }

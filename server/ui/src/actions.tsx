@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, may, post, postLines, Problem } from "./api";
 import { Icon } from "./icons";
+import { parses, verbatim } from "./json";
 import { say } from "./live";
 import { Dialog, Loading, Menu, Trouble, type Choice } from "./parts";
 import { go, toRun } from "./route";
@@ -20,70 +21,69 @@ interface Rule {
   typed?: boolean; // the run's ID
   children?: string; // what the box says
   previews?: boolean;
-  fits: (r: Run) => string; // "": it can be asked for; otherwise why not
 }
 
 const ended = (r: Run) => r.status === "succeeded" || r.status === "failed" || r.status === "cancelled";
-const live = (r: Run) => (ended(r) ? "the run has ended" : "");
+
+/** Why a verb would be refused, as the API says; "": nothing in the run's row speaks against it. */
+export const refusal = (r: Run, v: Verb): string => r.refused?.[v] ?? "";
 const marked = (r: Run, m: string) => (r.marks ?? "").split(",").includes(m);
 
 export const verbs: Record<Verb, Rule> = {
   retry: {
     label: "Retry", previews: true,
     does: "The run goes on from the step that has failed. What was done before stays done, and is not executed again.",
-    fits: (r) => (r.status === "failed" || r.status === "stalled" || r.status === "cancelled" ? "" : "the run has not failed"),
   },
   resume: {
     label: "Resume", does: "The run goes on where it stands. A stalled run is executed again, by a process with its code.",
     children: "and its children, and theirs",
-    fits: (r) => (r.status === "stalled" || marked(r, "paused") ? "" : "the run is neither paused nor stalled"),
   },
   pause: {
     label: "Pause", does: "Nothing new begins. Steps that are being executed end, and the run waits until it is resumed.",
     children: "and its children, and theirs",
-    fits: (r) => live(r) || (marked(r, "paused") ? "the run is paused" : ""),
   },
   cancel: {
     label: "Cancel",
     does: "The code hears of it and ends as it likes; steps that carry a compensation are undone. Children are cancelled too.",
-    danger: true, fits: live,
+    danger: true,
   },
   terminate: {
     label: "Terminate",
     does: "The run ends at once. Its code does not hear of it, nothing is undone, and what is owed is listed. That cannot be taken back.",
-    danger: true, typed: true, fits: live,
+    danger: true, typed: true,
   },
   rewind: {
     label: "Rewind", previews: true, danger: true, typed: true,
-    does: "The run goes back to before this operation and is executed again from there.", fits: () => "",
+    does: "The run goes back to before this operation and is executed again from there.",
   },
   fork: {
     label: "Fork", previews: true,
-    does: "A new run begins with a copy of this one's history up to before this operation. This run stays as it is.", fits: () => "",
+    does: "A new run begins with a copy of this one's history up to before this operation. This run stays as it is.",
   },
   edit: {
     label: "Edit", danger: true, typed: true,
-    does: "The outcome of this step is replaced, and the run goes on with the new one.", fits: () => "",
+    does: "The outcome of this step is replaced, and the run goes on with the new one.",
   },
 };
 
-export const fitting = (r: Run, list: Verb[]) => list.filter((v) => !verbs[v].fits(r));
-
-/** The buttons of a run's page: what helps most stands first. */
+/** The buttons of a run's page: what helps most stands first. What would be refused is no button; the menu says why. */
 export function RunActions({ run, onAct, onSend, onMore }: {
-  run: Run; onAct: (v: Verb) => void; onSend: () => void; onMore: (what: "start" | "delete") => void;
+  run: Run; onAct: (v: Verb, at?: string) => void; onSend: () => void; onMore: (what: "start" | "delete") => void;
 }) {
   if (!may("operate")) return may("call") && !ended(run) ? <button class="button" onClick={onSend}>Send…</button> : null;
-  const order: Verb[] = run.status === "stalled" ? ["resume", "retry", "cancel"] : ended(run) ? ["retry"]
+  const order: Verb[] = run.status === "stalled" ? ["resume", "retry", "cancel"] : run.status === "failed" ? ["retry"]
     : marked(run, "paused") ? ["resume", "cancel"] : ["pause", "cancel"];
-  const first = fitting(run, order);
+  const first = order.filter((v) => !refusal(run, v));
+  const before = run.rewind_before; // of a run that has undone its steps, and is not retried
   const rest: Choice[] = (["retry", "resume", "pause", "cancel", "terminate"] as Verb[]).filter((v) => !first.includes(v))
-    .map((v) => ({ label: verbs[v].label + "…", danger: !!verbs[v].danger, off: verbs[v].fits(run) || undefined, run: () => onAct(v) }));
+    .map((v) => ({ label: verbs[v].label + "…", danger: !!verbs[v].danger, off: refusal(run, v) || undefined, run: () => onAct(v) }));
+  if (before && run.status !== "failed") rest.unshift({ label: rewindTo(before), danger: true, run: () => onAct("rewind", before) });
   if (!ended(run)) rest.unshift({ label: "Send a message…", run: onSend });
   rest.push({ label: "Start one like it…", run: () => onMore("start") },
     { label: "Delete…", danger: true, off: ended(run) ? undefined : "the run has not ended", run: () => onMore("delete") });
   return (
     <div class="buttons">
+      {before && run.status === "failed" && <button class="button primary" onClick={() => onAct("rewind", before)}>{rewindTo(before)}</button>}
       {first.map((v, i) => (
         <button key={v} class={"button" + (i === 0 && (v === "retry" || v === "resume") ? " primary" : "") + (verbs[v].danger ? " is-danger" : "")}
           onClick={() => onAct(v)}>{verbs[v].label}…</button>
@@ -92,6 +92,8 @@ export function RunActions({ run, onAct, onSend, onMore }: {
     </div>
   );
 }
+
+const rewindTo = (before: string) => `Rewind to before ${before}…`;
 
 interface Result {
   id: string;
@@ -136,7 +138,7 @@ export function Act(p: {
           continue;
         }
         const answer = p.verb === "rewind" ? await post("runs/{id}/rewind", of, { ...why, before: p.at || "/" })
-          : p.verb === "edit" ? await post("runs/{id}/edit", of, { ...why, step: p.at!, ...(outcome === "result" ? { result: JSON.parse(text) } : { error: text }) })
+          : p.verb === "edit" ? await post("runs/{id}/edit", of, { ...why, step: p.at!, ...(outcome === "result" ? { result: verbatim(text) } : { error: text }) })
           : await post(`runs/{id}/${p.verb}`, of, { ...why, children: children || undefined });
         out.push({ id: run.id, ok: true, text: answer.pending ? "the request stands; its owner has not decided yet" : "done" });
       } catch (problem) {
@@ -163,13 +165,13 @@ export function Act(p: {
       </Dialog>
     );
   }
-  const unfit = p.runs.filter((r) => rule.fits(r));
+  const unfit = p.runs.filter((r) => refusal(r, p.verb));
   return (
     <Dialog title={title} onClose={p.onClose}>
       <form onSubmit={send} class="form">
         <p>{rule.does}</p>
         {unfit.length > 0 && <p class="note is-warn"><Icon name="stalled" />
-          <span>{one ? rule.fits(one) : plural(unfit.length, "run") + " will refuse: " + rule.fits(unfit[0]!)}</span></p>}
+          <span>{one ? refusal(one, p.verb) : plural(unfit.length, "run") + " will refuse: " + refusal(unfit[0]!, p.verb)}</span></p>}
         {one && rule.previews && <WhatIf run={one} verb={p.verb} at={p.at} />}
         {p.verb === "edit" && (
           <>
@@ -195,15 +197,6 @@ export function Act(p: {
       </form>
     </Dialog>
   );
-}
-
-export function parses(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** What a retry, rewind or fork would take back, as the engine says. */
@@ -271,7 +264,7 @@ export function Send({ run, wait, onClose, onDone }: { run: Run; wait?: WaitInfo
     if (bad || !name || under) return;
     setUnder(true);
     try {
-      await post("runs/{id}/messages/{name}", { id: run.id, name }, { value: text.trim() ? JSON.parse(text) : null });
+      await post("runs/{id}/messages/{name}", { id: run.id, name }, { value: verbatim(text) });
       say("message " + name + " sent");
       onDone();
       onClose();
@@ -391,15 +384,17 @@ export function Bulk({ verb, query, onClose, onDone }: { verb: BulkVerb & Verb; 
   return <Dialog title={rule.label + " all that match"} onClose={onClose} wide>{content}</Dialog>;
 }
 
-/** What can be done at one operation of a run. */
-export function EntryActions({ entry, onAct }: { entry: Entry; onAct: (v: Verb) => void }) {
+/** What can be done at one operation of a run: what the run refuses now is off, and says why. */
+export function EntryActions({ run, entry, onAct }: { run: Run; entry: Entry; onAct: (v: Verb) => void }) {
   if (!may("operate")) return null;
-  const edits = entry.kind === "step";
+  const list: Verb[] = entry.kind === "step" ? ["rewind", "fork", "edit"] : ["rewind", "fork"];
+  const why = [...new Set(list.map((v) => refusal(run, v)).filter(Boolean))];
   return (
-    <div class="buttons">
-      <button class="button" onClick={() => onAct("rewind")}>Rewind…</button>
-      <button class="button" onClick={() => onAct("fork")}>Fork…</button>
-      {edits && <button class="button" onClick={() => onAct("edit")}>Edit…</button>}
-    </div>
+    <>
+      <div class="buttons">
+        {list.map((v) => <button key={v} class="button" disabled={!!refusal(run, v)} onClick={() => onAct(v)}>{verbs[v].label}…</button>)}
+      </div>
+      {why.length > 0 && <p class="dim small">{list.map((v) => verbs[v].label).join(", ")}: {why.join("; ")}</p>}
+    </>
   );
 }

@@ -1,6 +1,8 @@
 // The HTTP API. All addresses are relative, so a prefix needs no setting.
 
 import { signal } from "@preact/signals";
+import { parse, write } from "./json";
+import { go } from "./route";
 import type { Endpoints, Info, Right } from "./types";
 
 const base = "api/v1/";
@@ -68,7 +70,7 @@ async function call<T>(method: Method, path: string, params: object, body?: unkn
       method,
       signal: stop ?? null,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? null : JSON.stringify(body),
+      body: body === undefined ? null : write(body),
     });
   } catch (e) {
     if (!stop?.aborted) away.value = true;
@@ -81,10 +83,10 @@ async function call<T>(method: Method, path: string, params: object, body?: unkn
 /** Reads an answer, which may be a problem. */
 async function read<T>(answer: Response): Promise<T> {
   const kind = answer.headers.get("Content-Type") ?? "";
-  const data = kind.includes("json") ? await answer.json() : await answer.text();
+  const data = kind.includes("json") ? parse(await answer.text()) : await answer.text();
   if (!answer.ok) {
     if (answer.status === 401) signedOut.value = true;
-    const p = (typeof data === "object" && data) || {};
+    const p = ((typeof data === "object" && data) || {}) as Record<string, string | undefined>;
     throw new Problem(answer.status, p.code ?? "", p.detail || p.title || "the server answered " + answer.status,
       p.request_id);
   }
@@ -97,7 +99,7 @@ export async function postLines<P extends PathOf<"POST">>(
 ): Promise<void> {
   let answer: Response;
   try {
-    answer = await fetch(fill(path, {}), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    answer = await fetch(fill(path, {}), { method: "POST", headers: { "Content-Type": "application/json" }, body: write(body) });
   } catch (e) {
     away.value = true;
     throw e;
@@ -109,7 +111,7 @@ export async function postLines<P extends PathOf<"POST">>(
     const { done, value } = await reader.read();
     const lines = (rest + (value ?? "")).split("\n");
     rest = lines.pop()!;
-    for (const line of lines) if (line.trim()) each(JSON.parse(line) as Answer<"POST", P>);
+    for (const line of lines) if (line.trim()) each(parse(line) as Answer<"POST", P>);
     if (done) return;
   }
 }
@@ -124,13 +126,27 @@ export const post = sends("POST"), put = sends("PUT"), del = sends("DELETE");
 
 /** Reads who I am. A token in the fragment, as a server prints it, becomes a cookie first. */
 export async function begin(): Promise<void> {
-  const given = /^#token=(.+)$/.exec(location.hash);
-  if (given) {
-    history.replaceState(null, "", "#/runs");
-    await signIn(decodeURIComponent(given[1]!));
-    return;
+  addEventListener("hashchange", opened);
+  const token = given();
+  await (token === null ? whoAmI() : signIn(token));
+}
+
+/** Signs in when an address with a token is opened in a tab that has the page open. */
+function opened() {
+  const token = given();
+  if (token !== null) signIn(token).catch(() => { signedOut.value = true; });
+}
+
+/** The token of the fragment, or null. No history and no page keeps it. */
+function given(): string | null {
+  const found = /^#token=(.+)$/.exec(location.hash);
+  if (!found) return null;
+  go("#/runs", true);
+  try {
+    return decodeURIComponent(found[1]!);
+  } catch {
+    return found[1]!;
   }
-  await whoAmI();
 }
 
 /** How to sign in: provider names where a browser may be sent. */

@@ -1,11 +1,13 @@
 // Dialogs that make a run, delete one, or assign a promise. Each says what it will do before it does it.
 
 import { useEffect, useState } from "preact/hooks";
-import { del, get, may, post } from "./api";
-import { Area, parses, Text } from "./actions";
+import { address, del, get, may, post } from "./api";
+import { Area, Text } from "./actions";
 import { Icon } from "./icons";
+import { parses, verbatim, write } from "./json";
 import { say } from "./live";
-import { Dialog, Loading, Trouble } from "./parts";
+import { away } from "./nodes";
+import { Dialog, isCut, isRedacted, Loading, Trouble } from "./parts";
 import { go, toRun } from "./route";
 import { plural } from "./time";
 import type { Run, WaitInfo } from "./types";
@@ -34,15 +36,22 @@ export function Start({ like, onClose }: { like?: Run; onClose: () => void }) {
   const [workflow, setWorkflow] = useState(like?.workflow ?? "");
   const [known, setKnown] = useState<string[]>([]);
   const [id, setID] = useState("");
-  const [text, setText] = useState(like?.input === undefined ? "" : JSON.stringify(like.input, null, 2));
+  const missing = isCut(like?.input) || isRedacted(like?.input);
+  const [text, setText] = useState(like?.input === undefined || missing ? "" : write(like.input, 2));
   const bad = text.trim() !== "" && !parses(text);
+  useEffect(() => { // the page of a run has no large input
+    if (like && isCut(like.input)) {
+      fetch(address("runs/{id}/value", { id: like.id, at: "input" }))
+        .then((answer) => answer.ok ? answer.text() : "").then(setText, () => {});
+    }
+  }, []);
   useEffect(() => {
     get("nodes", {}).then((d) =>
-      setKnown([...new Set(d.nodes.filter((n) => n.state !== "silent").flatMap((n) => n.workflows))].sort()), () => {});
+      setKnown([...new Set(d.nodes.filter((n) => !away(n)).flatMap((n) => n.workflows))].sort()), () => {});
   }, []);
   const { error, under, submit } = useDoing(async () => {
     const made = await post("runs", {}, {
-      workflow, id: id.trim() || undefined, input: text.trim() ? JSON.parse(text) : null, tags: like?.tags, existing: "refuse",
+      workflow, id: id.trim() || undefined, input: verbatim(text), tags: like?.tags, existing: "refuse",
       queue: like?.queue && { name: like.queue.name, key: like.queue.key, priority: like.queue.priority },
     });
     say("run " + made.id + " started");
@@ -120,7 +129,7 @@ export function Assign({ run, wait, onClose, onDone }: { run: Run; wait: WaitInf
     }
   }, [run.id, wait.location]);
   const { error, under, submit } = useDoing(
-    () => outcome === "resolve" ? post("promises/resolve", {}, { token, value: text.trim() ? JSON.parse(text) : null, reason: reason.trim() || undefined })
+    () => outcome === "resolve" ? post("promises/resolve", {}, { token, value: verbatim(text), reason: reason.trim() || undefined })
       : post("promises/reject", {}, { token, message: text.trim() || undefined, reason: reason.trim() || undefined }),
     () => {
       say("promise " + wait.location + " assigned");

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { del, get, may, post } from "./api";
+import { address, del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
 import { useLive } from "./live";
 import { Badge, Empty, FailureView, Loading, Older, RunLink, Trouble, useLoad, useMore, Value, When } from "./parts";
@@ -54,7 +54,7 @@ export function Letters() {
             <div class="grow">
               <p><b>{l.kind} {l.name}</b> to <RunLink id={l.run} /> <span class="dim">{l.workflow}</span> <Badge status={l.status} /> <span class="dim">sent <When time={l.sent} />{l.by && " by " + l.by}</span></p>
               <p>{l.reason || <>The run is {l.status} and has not taken it.</>}</p>{l.error && <FailureView failure={l.error} open={false} />}
-              {l.value !== undefined && <details open={l.size <= 300 && list.length <= 20}><summary>value</summary><Value value={l.value} name="value" /></details>}
+              {l.value !== undefined && <details open={l.size <= 300 && list.length <= 20}><summary>value</summary><Value value={l.value} name="value" href={address("deadletters", { number: l.number })} /></details>}
             </div>
             {may("operate") && <div class="buttons"><button class="button" onClick={() => setAsk(replay([l.number]))}>Replay…</button>
               <button class="button is-danger" onClick={() => setAsk(remove(l))}>Remove…</button></div>}

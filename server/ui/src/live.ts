@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { address, away, has, info } from "./api";
+import { parse } from "./json";
 import type { LiveEvents } from "./types";
 
 /** Whether pages hear of changes at once ("live"), ask now and then ("polling"), or not at all. */
@@ -75,7 +76,7 @@ export function useLive(subject: Subject | null, refresh: () => Promise<unknown>
       const event = (e: MessageEvent<string>) => {
         heard = true;
         liveness.value = "live";
-        if (!hearing.current?.({ event: e.type, data: JSON.parse(e.data) } as Told)) plan(0);
+        if (!hearing.current?.({ event: e.type, data: parse(e.data) } as Told)) plan(0);
       };
       source.onopen = () => { heard = true; liveness.value = "live"; };
       for (const name of heardOf) source.addEventListener(name, event);

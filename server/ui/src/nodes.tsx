@@ -7,6 +7,9 @@ import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, When } from ".
 import { plural, second, took } from "./time";
 import type { Node, Nodes as Told } from "./types";
 
+/** Reports whether a node does not work any more, as far as is known. */
+export const away = (n: Node): boolean => n.state === "silent" || n.state === "lost";
+
 export function Nodes() {
   const [ask, setAsk] = useState<Question | null>(null);
   const { data: read, error, load } = useLoad((stop) => get("nodes", {}, stop), "nodes");
@@ -33,6 +36,8 @@ export function Nodes() {
   const list = data?.nodes ?? [];
   const bodies = list.flatMap((n) => (n.bodies ?? []).map((b) => ({ ...b, node: n.node }))).sort((a, b) => a.since.localeCompare(b.since));
   const store = info.value?.store;
+  const digests = new Map<string, string[]>();
+  for (const n of list) if (n.zones && !away(n)) digests.set(n.zones, [...digests.get(n.zones) ?? [], n.node]);
   return (
     <div class="page">
       <h1>Nodes</h1>
@@ -47,13 +52,20 @@ export function Nodes() {
       {!data ? error === undefined && <Loading /> : !list.length ? <Empty title="No node lives">Runs wait until a process with their code starts.</Empty> : (
         <Table label="Nodes" head={["Node", "State", "Build", "Groups", "Shards", "Workflows", "Process", "Heard of", ""]} numbers={[4]}>
           {list.map((n) => (
-            <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "working" ? "succeeded" : n.state === "silent" ? "failed" : n.state.startsWith("drain") ? "suspended" : "queued")}><Icon name={n.state === "silent" ? "stalled" : n.state.startsWith("drain") ? "cancelling" : n.state === "working" ? "done" : "open"} />{n.state}</span></td>
+            <tr key={n.node}><td class="id">{n.node}</td><td><span class={"badge is-" + (n.state === "working" ? "succeeded" : away(n) ? "failed" : n.state.startsWith("drain") ? "suspended" : "queued")}><Icon name={n.state === "lost" ? "failed" : n.state === "silent" ? "stalled" : n.state.startsWith("drain") ? "cancelling" : n.state === "working" ? "done" : "open"} />{n.state}</span></td>
               <td>{n.build}</td><td>{n.groups?.join(", ")}</td><td class="num">{n.shards}</td><td class="wrap">{n.workflows.slice(0, 6).join(", ")}{n.workflows.length > 6 && ` and ${n.workflows.length - 6} more`}</td>
-              <td class="dim">{n.host} {n.pid}</td><td class="nowrap">{n.state === "silent" ? <><When time={n.seen} ago /> ago</> : <span class="dim">lately</span>}</td>
+              <td class="dim">{n.host} {n.pid}</td><td class="nowrap">{away(n) ? <><When time={n.seen} ago /> ago</> : <span class="dim">lately</span>}</td>
               <td class="num">{may("admin") && <button class="button small" onClick={() => setAsk(drain(n))}>Drain…</button>}</td></tr>
           ))}
         </Table>
       )}
+      {list.some((n) => n.lacks?.length) && <>
+        <h2>Records that wait for what a process lacks</h2>
+        <Table label="Lacks" head={["Node", "Record, and what it needs"]}>
+          {list.flatMap((n) => (n.lacks ?? []).map((lack) => <tr key={n.node + lack}><td class="id">{n.node}</td><td class="wrap">{lack}</td></tr>))}
+        </Table>
+      </>}
+      {digests.size > 1 && <p class="note is-bad">These processes have different data of time zones, so a schedule may start at different times on them: {[...digests].map(([digest, names]) => digest + " on " + names.join(", ")).join("; ")}.</p>}
       <h2>Executing for more than 10 s</h2>
       {!bodies.length ? <p class="dim">No body of a step.</p> : (
         <Table label="Long bodies" head={["Step", "Run", "Attempt", "For", "On"]} numbers={[2, 3]}>

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./api";
 import { chainOf, refocus } from "./focus";
 import { Icon } from "./icons";
+import { fields, Raw, write } from "./json";
 import { say } from "./live";
 import { toRun } from "./route";
 import { age, bytes, exact, moment, second } from "./time";
@@ -228,12 +229,15 @@ const shownBytes = 64 * 1024;
 export function Value({ value, name, href }: { value: unknown; name: string; href?: string }) {
   if (value === undefined) return <p class="dim">none</p>;
   if (isRedacted(value)) return <p class="dim">hidden: your role does not show values ({bytes(value.bytes)})</p>;
-  const text = JSON.stringify(value, null, 2) ?? "";
+  if (isCut(value)) return (
+    <p class="dim">too large for this page: {bytes(value.bytes)} {href && <a class="button quiet small" href={href} download><Icon name="download" />download</a>}</p>
+  );
+  const text = write(value, 2);
   const large = text.length > shownBytes;
   return (
     <div class="value">
       <div class="value-bar">
-        <span class="dim small">{bytes(new Blob([JSON.stringify(value) ?? ""]).size)}</span>
+        <span class="dim small">{bytes(new Blob([write(value)]).size)}</span>
         <Copy text={text} what={name} />
         {href && <a class="button quiet small" href={href} download><Icon name="download" />download</a>}
       </div>
@@ -245,24 +249,29 @@ export function Value({ value, name, href }: { value: unknown; name: string; hre
   );
 }
 
+/** What an answer has in place of a value that is too large for it. */
+export const isCut = (v: unknown): v is { cut: true; bytes: number } =>
+  typeof v === "object" && v !== null && (v as { cut?: unknown }).cut === true &&
+  typeof (v as { bytes?: unknown }).bytes === "number" && Object.keys(v).length === 2;
+
 export const isRedacted = (v: unknown): v is { redacted: true; bytes: number } =>
   typeof v === "object" && v !== null && (v as { redacted?: unknown }).redacted === true &&
   typeof (v as { bytes?: unknown }).bytes === "number";
 
 function Tree({ value, name, depth }: { value: unknown; name?: string; depth: number }) {
   const label = name === undefined ? null : <span class="json-key">{JSON.stringify(name)}: </span>;
-  if (typeof value !== "object" || value === null) {
-    const kind = value === null ? "null" : typeof value;
-    return <div class="json-line">{label}<span class={"json-" + kind}>{JSON.stringify(value)}</span></div>;
+  if (typeof value !== "object" || value === null || value instanceof Raw) {
+    const kind = value === null ? "null" : value instanceof Raw ? "number" : typeof value;
+    return <div class="json-line">{label}<span class={"json-" + kind}>{write(value)}</span></div>;
   }
   const list = Array.isArray(value);
-  const entries = Object.entries(value);
+  const entries: [string, unknown][] = list ? Object.entries(value) : fields(value);
   if (!entries.length) return <div class="json-line">{label}{list ? "[]" : "{}"}</div>;
   return (
     <details open={depth < 2 && entries.length <= 50}>
       <summary>{label}<span class="dim">{list ? `[ ${entries.length} ]` : `{ ${entries.length} }`}</span></summary>
       <div class="json-in">
-        {entries.slice(0, 500).map(([k, v]) => <Tree key={k} value={v} depth={depth + 1} {...(list ? {} : { name: k })} />)}
+        {entries.slice(0, 500).map(([k, v], i) => <Tree key={i} value={v} depth={depth + 1} {...(list ? {} : { name: k })} />)}
         {entries.length > 500 && <div class="dim">{entries.length - 500} more</div>}
       </div>
     </details>

@@ -2,24 +2,24 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, get, has, info, may, skew } from "./api";
+import { address, get, has, info, may, now, skew } from "./api";
 import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
 import { AuditList } from "./audit";
 import { Assign, Delete, Start } from "./dialogs";
 import { Graph } from "./graph";
 import { Icon } from "./icons";
+import { write } from "./json";
 import { say, useLive } from "./live";
-import { busy } from "./model";
 import {
   Badge, Copy, Empty, Facts, FailureView, Loading, RunLink, rowKeys, StateOf, Trouble, useLoad, Value, When,
 } from "./parts";
 import { quoted } from "./query";
 import { go, link, toRun, toRuns } from "./route";
-import { SmallList, waitText } from "./runs";
+import { SmallList, WhyText } from "./runs";
 import { RunScript } from "./scripts";
 import { bytes, moment, plural, second, span, took } from "./time";
 import { Timeline } from "./timeline";
-import type { Entry, Failure, History as EntryPage, Item, NamedValue, Run, Shape, Shown, Status, StreamItem, WaitInfo } from "./types";
+import type { Entry, Failure, History as EntryPage, Item, NamedValue, Run, Shape, Shown, Status, StreamItem, WaitInfo, Why } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
 const pageOf = 2000;
@@ -32,24 +32,28 @@ function useRun(id: string, tab: string, streams: string[]) {
   const [whole, setWhole] = useState(false);
   const [version, setVersion] = useState(0);
   const entries = useRef(new Map<string, Entry>());
-  const above = useRef(0);
+  const newest = useRef<Entry>(); // the completion with the highest number
   const life = useRef("");
-  const read = async () => {
+  const read = async (): Promise<void> => {
     const r = await get("runs/{id}", { id });
     const now = (r.incarnation ?? 0) + "/" + (r.generation ?? 0);
     const anew = life.current !== now;
     if (anew) { // rewound, retried or continued as new: what was known is not true any more
       life.current = now;
-      above.current = 0;
+      newest.current = undefined;
     }
     const next = anew ? new Map<string, Entry>() : new Map([...entries.current].filter(([, e]) => e.number));
-    let before = JSON.stringify([...entries.current.values()].filter((e) => !e.number)), top = above.current, after: string | undefined;
+    let before = JSON.stringify([...entries.current.values()].filter((e) => !e.number)), after: string | undefined;
+    // The newest completion is read again: another one in its place, or none, says that it was taken back by a retry.
+    const known = newest.current, above = (known?.number ?? 1) - 1;
+    let stands = !known;
     do {
-      const page: EntryPage = await get("runs/{id}/history", { id, values: "none", limit: pageOf, after, above: above.current || undefined });
+      const page: EntryPage = await get("runs/{id}/history", { id, values: "none", limit: pageOf, after, above: above || undefined });
       for (const e of page.entries) {
+        stands ||= e.number === known!.number && e.ended === known!.ended && e.location === known!.location;
         if (r.status === "running" && e.kind === "step" && e.state === "open" && !e.attempts && !e.wake) e.executing ??= e.started;
         next.set(e.location, e);
-        top = Math.max(top, e.number ?? 0);
+        if ((e.number ?? 0) > (newest.current?.number ?? 0)) newest.current = e;
       }
       after = page.next;
       if (anew && after) { // the first pages are drawn while the rest is read
@@ -58,8 +62,11 @@ function useRun(id: string, tab: string, streams: string[]) {
         setVersion((v) => v + 1);
       }
     } while (after);
-    const changed = anew || top !== above.current || before !== JSON.stringify([...next.values()].filter((e) => !e.number));
-    above.current = top;
+    if (!stands) {
+      life.current = "";
+      return read();
+    }
+    const changed = anew || newest.current !== known || before !== JSON.stringify([...next.values()].filter((e) => !e.number));
     entries.current = next;
     setRun((old) => {
       if (old && old.status !== r.status) say("The run is " + r.status);
@@ -126,7 +133,7 @@ const tabs: [string, string][] = [
 export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }) {
   const [streams, setStreams] = useState<string[]>([]);
   const { run, error, entries, version, shape, whole, load, news } = useRun(id, tab, tab === "values" ? streams : []);
-  const [act, setAct] = useState<{ verb: Verb; at?: string } | null>(null);
+  const [act, setAct] = useState<{ verb: Verb; at?: string | undefined } | null>(null);
   const [send, setSend] = useState<WaitInfo | true | null>(null);
   const [assign, setAssign] = useState<WaitInfo | null>(null);
   const [more, setMore] = useState<"start" | "delete" | null>(null);
@@ -157,11 +164,11 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
           <Badge status={run.status} marks={run.marks} />
           <a class="quiet-link" href={toRuns("workflow=" + quoted(run.workflow))}>{run.workflow}</a>
           {run.build && <span class="dim">build {run.build}</span>}
-          {!!run.generation && <span class="dim" title="how often it was retried, rewound or edited">generation {run.generation}</span>}
+          {!!run.generation && <span class="dim" title="how often it was rewound">generation {run.generation}</span>}
           {!!run.incarnation && <span class="dim" title="how often it has continued as new">incarnation {run.incarnation}</span>}
-          <RunActions run={run} onAct={(verb) => setAct({ verb })} onSend={() => setSend(true)} onMore={setMore} />
+          <RunActions run={run} onAct={(verb, at) => setAct({ verb, at })} onSend={() => setSend(true)} onMore={setMore} />
         </div>
-        <Times run={run} entries={entries} shape={shape} />
+        <Times run={run} shape={shape} />
         <Tags run={run} />
         <Links run={run} />
       </header>
@@ -176,7 +183,7 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
       <div class={at && ["timeline", "graph", "history"].includes(tab) ? "split" : ""}>
         <div class="split-main">{view()}</div>
         {at && ["timeline", "graph", "history"].includes(tab) && (
-          <Operation key={at} id={id} at={at} known={entries.get(at)} permit={run.waits_for?.find((w) => w.queue && w.location === at)?.queue} onClose={() => go(toRun(id, tab), true)}
+          <Operation key={at} id={id} run={run} at={at} known={entries.get(at)} permit={permitOf(run, at)} onClose={() => go(toRun(id, tab), true)}
             onAct={(verb) => setAct({ verb, at })} onSend={setSend} />
         )}
       </div>
@@ -195,37 +202,19 @@ function isScript(entries: Map<string, Entry>): boolean {
   return false;
 }
 
-/** When it began and ended, and what its time is made of, by the critical path. */
-function Times({ run, entries, shape }: { run: Run; entries: Map<string, Entry>; shape: Shape | undefined }) {
+/** When it began and ended, and what its time was spent on, as the server says. The times add up to the whole. */
+function Times({ run, shape }: { run: Run; shape: Shape | undefined }) {
   if (!run.ended) second.value;
-  const sums = useMemo(() => {
-    if (!shape) return [];
-    const after = shape.after_us / 1000, stalled = run.status === "stalled";
-    const permits = new Set(run.waits_for?.filter((w) => w.queue).map((w) => w.location));
-    let waiting = 0, steps = 0, pauses = 0, between = stalled ? 0 : after;
-    for (const p of shape.path) {
-      between += p.before_us / 1000;
-      const length = p.took_us / 1000;
-      const e = entries.get(p.location);
-      if (p.kind !== "step" || !e) {
-        waiting += length;
-        continue;
-      }
-      const worked = Math.min(length, busy(e).reduce((s, [a, b]) => s + b - a, 0));
-      steps += worked;
-      if (permits.has(p.location)) waiting += length - worked;
-      else pauses += length - worked;
-    }
-    return [["waits", waiting], ["steps", steps], ["retry pauses", pauses], ["code and commits", between],
-      ["stalled", stalled ? after : 0]] as const;
-  }, [shape, run.status, run.waits_for]);
-  const shown = sums.filter(([, ms]) => ms >= 1);
+  const spent = shape?.spent ?? [];
+  const from = shape ? Date.parse(shape.from) : 0, to = shape ? Date.parse(shape.to) : 0;
+  const more = shape && !run.ended && spent.some((s) => s.grows) ? Math.max(0, now() - to) : 0; // since it was read
+  const times = spent.map((s) => ({ ...s, ms: s.took_us / 1000 + (s.grows ? more : 0) })).filter((s) => s.ms >= 1);
   return (
     <p class="times">
       <span class="dim">created</span> <When time={run.created} />
       {run.ended && <><span class="dim">, ended</span> <When time={run.ended} /></>}
-      {run.started && <> <span class="sum"><b>{took(run.started, run.ended)}</b>{shown.length > 0 && <> = {shown.map(([what, ms], i) => (
-        <span key={what}>{i > 0 && " + "}{what} {span(ms)}</span>))}</>}</span></>}
+      {times.length > 0 && <> <span class="sum"><b>{span(to - from + more)}</b> = {times.map((s, i) => (
+        <span key={s.text}>{i > 0 && " + "}{s.text} {span(s.ms)}</span>))}</span></>}
       {shape?.cut && <span class="dim"> (earlier operations are not recorded any more)</span>}
     </p>
   );
@@ -319,15 +308,21 @@ function Stopped({ run, entries, onOpen }: { run: Run; entries: Map<string, Entr
 }
 
 const answers: Record<string, string> = {
-  receive: "Callers and operators may send it", promise: "Whoever has its token assigns it", event: "Whoever publishes to the topic",
+  message: "Callers and operators may send it", promise: "Whoever has its token assigns it", event: "Whoever publishes to the topic",
 };
 
+/** Why a step at a location waits for a permit or a worker. */
+export const permitOf = (run: Run, at: string) =>
+  run.why?.find((w) => w.location === at && ["permit", "offered", "worker"].includes(w.code));
+
+/** What a run waits for or executes, as the server says, with what a person can do about it here. */
 function Waits({ run, entries, onOpen, onSend, onAssign }: {
   run: Run; entries: Map<string, Entry>; onOpen: (loc: string) => void; onSend: (w: WaitInfo) => void; onAssign: (w: WaitInfo) => void;
 }) {
-  const list = run.waits_for ?? [];
   const bodies = run.status !== "running" ? [] : [...entries.values()].filter((e) => e.executing).sort((a, b) => a.executing!.localeCompare(b.executing!));
-  if (!list.length && !run.queue?.waits && !run.lacks && !bodies.length) return null;
+  const elsewhere = /^(stalled|succeeded|failed|cancelled|paused|running$)/; // shown above, or nothing to say
+  const list = (run.why ?? []).filter((w) => !elsewhere.test(w.code) && (w.code !== "executing" || !bodies.length));
+  if (!list.length && !bodies.length) return null;
   if (bodies.length) second.value;
   const state = bodies.length ? "running" : "suspended";
   return (
@@ -339,18 +334,21 @@ function Waits({ run, entries, onOpen, onSend, onAssign }: {
             {long(e.executing!) && <span class="why-bad"> (for long)</span>}.</li>
         ))}
         {bodies.length > 5 && <li class="dim">and {bodies.length - 5} more steps</li>}
-        {list.map((w) => (
-          <li key={w.location + w.kind}>
-            Waits for {w.run ? <>{w.kind} <RunLink id={w.run} /></> : w.topic ? <>an event of topic <a href={link(["topics", w.topic])}>{w.topic}</a></>
-              : w.queue ? <>a permit of queue <a href={link(["queues", w.queue])}>{w.queue}</a>, for {w.location}</> : <b>{waitText(w)}</b>}
-            <span class="dim"> since <When time={w.since} />{w.until && <>, until <When time={w.until} /></>}</span>.
-            {answers[w.kind] && <> {answers[w.kind]}{w.kind === "receive" && may("call") && <> <button class="button small" onClick={() => onSend(w)}>Send…</button></>}
-              {w.kind === "promise" && may("call") && <> <button class="button small" onClick={() => onAssign(w)}>Assign…</button></>}.</>}
-            {!answers[w.kind] && w.until && <span class="dim"> It goes on by itself.</span>}
-          </li>
-        ))}
-        {run.queue?.waits && <li>Waits for a permit of queue <a href={link(["queues", run.queue.name])}>{run.queue.name}</a>.</li>}
-        {run.lacks && <li class="why-bad">{run.lacks}</li>}
+        {list.map((w) => {
+          const wait = run.waits_for?.find((x) => x.location === w.location);
+          const queue = wait?.queue ?? (w.code === "queue" ? run.queue?.name : undefined);
+          return (
+            <li key={w.code + w.location + w.text}>
+              <b><WhyText why={w} /></b>.
+              {wait?.run && <> <RunLink id={wait.run} /></>}
+              {wait?.topic && <> <a href={link(["topics", wait.topic])}>topic {wait.topic}</a></>}
+              {queue && <> <a href={link(["queues", queue])}>queue {queue}</a></>}
+              {answers[w.code] && <> {answers[w.code]}{wait && w.code === "message" && may("call") && <> <button class="button small" onClick={() => onSend(wait)}>Send…</button></>}
+                {wait && w.code === "promise" && may("call") && <> <button class="button small" onClick={() => onAssign(wait)}>Assign…</button></>}.</>}
+              {w.help && !answers[w.code] && <span class="dim"> To help: {w.help}.</span>}
+            </li>
+          );
+        })}
       </ul>
     </section>
   );
@@ -358,7 +356,7 @@ function Waits({ run, entries, onOpen, onSend, onAssign }: {
 
 /** One operation: its outcome, its error, its times, and what can be done there. Values are read when it is opened. */
 function Operation(p: {
-  id: string; at: string; known: Entry | undefined; permit: string | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: WaitInfo) => void;
+  id: string; run: Run; at: string; known: Entry | undefined; permit: Why | undefined; onClose: () => void; onAct: (v: Verb) => void; onSend: (w: WaitInfo) => void;
 }) {
   const key = p.id + "\n" + p.at + "\n" + [p.known?.state, p.known?.attempts, p.known?.executing].join();
   const { data, error, load } = useLoad(async (stop) => (await get("runs/{id}/history", { id: p.id, at: [p.at] }, stop)).entries[0] ?? null, key);
@@ -375,9 +373,9 @@ function Operation(p: {
         <>
           <p class="bar-line"><StateOf state={e.state} undone={e.undone} /> <span class="dim">{e.kind}</span>
             {!!e.attempts && e.attempts > 1 && <span class="dim">{e.attempts} attempts</span>}</p>
-          <EntryActions entry={e} onAct={p.onAct} />
+          <EntryActions run={p.run} entry={e} onAct={p.onAct} />
           {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} />{long(e.executing) && <b> for long</b>} (attempt {(e.attempts ?? 0) + 1})</span></p>}
-          {p.permit && <p class="note"><Icon name="held" /><span>Waits for a permit of queue <a href={link(["queues", p.permit])}>{p.permit}</a></span></p>}
+          {p.permit && <p class="note"><Icon name="held" /><span><WhyText why={p.permit} /></span></p>}
           {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
           {e.error && <FailureView failure={e.error} />}
           {e.state === "done" && <Tries entry={e} />}
@@ -519,7 +517,7 @@ function Values({ id, version, news, follow }: { id: string; version: number; ne
   if (!told.length && !data.streams.length) return <Empty title="It shows no values and no streams">Code shows them with SetValue and Append.</Empty>;
   return (
     <ul class="cards">
-      {told.map((v) => <li key={v.name} class="card"><p><b>{v.name}</b> <span class="dim">set <When time={v.at} />, {plural(v.set, "time")}</span></p><Value value={v.value} name={v.name} /></li>)}
+      {told.map((v) => <li key={v.name} class="card"><p><b>{v.name}</b> <span class="dim">set <When time={v.at} />, {plural(v.set, "time")}</span></p><Value value={v.value} name={v.name} href={address("runs/{id}/values", { id, name: v.name })} /></li>)}
       {data.streams.map((s) => <li key={s.name} class="card"><Stream id={id} name={s.name} last={s.last} at={s.at} news={news.items.get(s.name) ?? []} /></li>)}
     </ul>
   );
@@ -538,7 +536,7 @@ function Stream({ id, name, last: known, at: knownAt, news }: { id: string; name
       <p><b>stream {name}</b> <span class="dim">{plural(last, "item")}, the last one <When time={at} /></span></p>
       {error !== undefined ? <Trouble error={error} /> : !data ? <Loading /> : (
         <ol class="stream" tabIndex={0} aria-label={"Items of " + name}>{items.slice(-keptItems).map((i) => (
-          <li key={i.position}><span class="dim num">{i.position}</span> <span class="dim"><When time={i.at} /></span> <code>{JSON.stringify(i.value)}</code></li>))}</ol>
+          <li key={i.position}><span class="dim num">{i.position}</span> <span class="dim"><When time={i.at} /></span> <code>{write(i.value)}</code></li>))}</ol>
       )}
     </>
   );

@@ -9,8 +9,8 @@ import { say, useLive } from "./live";
 import { Badge, Empty, Loading, Menu, Older, RunLink, Trouble, When, rowKeys } from "./parts";
 import { quoted, terms, toggled, values, without } from "./query";
 import { go, link, toRun } from "./route";
-import { moment, plural, took } from "./time";
-import type { BulkVerb, Run, Runs, Status, Tally, WaitInfo } from "./types";
+import { plural, took } from "./time";
+import type { BulkVerb, Run, Runs, Status, Tally, Why as WhyOf } from "./types";
 
 const statuses: Status[] = ["queued", "running", "suspended", "stalled", "failed", "succeeded", "cancelled"];
 
@@ -331,22 +331,27 @@ function Filter({ query, change }: { query: string; change: (q: string) => void 
   );
 }
 
-/** What a run waits for, or why it has stopped, in a line. */
+/** Why a run stands as it does, in a line: what the server says first of it. */
 export function Why({ run }: { run: Run }) {
-  if (run.error && (run.status === "failed" || run.status === "stalled")) {
-    const where = run.error.location;
-    return <><span class="why-bad">{where && <b>{where}: </b>}{brief(run.error.message)}</span>
-      {(run.error.attempts ?? 0) > 1 && <span class="dim"> ({run.error.attempts} attempts)</span>}</>;
-  }
-  if (run.reason) return <span class={run.status === "stalled" ? "why-bad" : ""}>{run.status === "stalled" && run.cause && <b>{run.cause}: </b>}{run.reason}</span>;
-  const wait = run.waits_for?.[0];
-  if (wait) {
-    return <span>{waitText(wait)}{wait.until && <span class="dim">, until {moment(wait.until)}</span>}
-      {run.waits_for!.length > 1 && <span class="dim"> and {run.waits_for!.length - 1} more</span>}</span>;
-  }
-  if (run.queue?.waits) return <span>a permit of queue {run.queue.name}</span>;
-  if (run.lacks) return <span>{run.lacks}</span>;
-  return null;
+  const why = run.why ?? [], w = why[0];
+  if (!w || w.code === "succeeded" || w.code === "running") return null;
+  const where = (w.code === "failed" || w.code.startsWith("stalled")) && run.error?.location;
+  return <span>{w.code !== "failed" && <WhyText why={w} bare />}
+    {w.quote && <span class={bad(w) ? "why-bad" : ""}>{w.code !== "failed" && ": "}{where && <b>{where}: </b>}{brief(w.quote)}</span>}
+    {w.code === "failed" && (run.error?.attempts ?? 0) > 1 && <span class="dim"> ({run.error!.attempts} attempts)</span>}
+    {why.length > 1 && <span class="dim"> and {why.length - 1} more</span>}</span>;
+}
+
+/** Whether a person has to do something about it, or it has gone wrong. */
+export const bad = (w: WhyOf) => /^(stalled|failed|retry|code|group|build|lost)/.test(w.code);
+
+/** What the server says, with the times in the zone of the viewer. bare: without its quote, and since when. */
+export function WhyText({ why: w, bare }: { why: WhyOf; bare?: boolean }) {
+  const until = w.code === "retry" ? ", next at " : w.code === "worker" ? ", lease until " : w.code === "begin" ? " " : ", until ";
+  const short = bare && !["executing", "lost", "offered", "worker"].includes(w.code);
+  return <><span class={bad(w) ? "why-bad" : ""}>{w.text}</span>
+    {(w.since || w.until) && <span class="dim">{w.since && !short && <> since <When time={w.since} /></>}{w.until && <>{until}<When time={w.until} /></>}</span>}
+    {!bare && w.quote && <span class={bad(w) ? "why-bad" : ""}>: {brief(w.quote)}</span>}</>;
 }
 
 /** The last words of a failure say most: the step and its attempts are there already. */
@@ -354,19 +359,6 @@ function brief(text: string) {
   const line = text.split("\n").find((l) => l.trim()) ?? text;
   const cut = /^step .{1,300}? failed(?: after \d+ attempts?)?: (.+)$/.exec(line);
   return cut ? cut[1] : line;
-}
-
-export function waitText(w: WaitInfo): string {
-  switch (w.kind) {
-    case "receive": return "message " + (w.names ?? []).join(" or ");
-    case "child": return "child " + (w.run ?? w.location);
-    case "run": return "run " + (w.run ?? w.location);
-    case "event": return "event of topic " + (w.topic ?? w.location);
-    case "sleep": return "sleep " + w.location;
-    case "promise": return "promise " + w.location;
-  }
-  if (w.queue) return "permit of queue " + w.queue + " for " + w.location;
-  return (w.kind === "step" ? "next attempt of " : w.kind + " ") + w.location;
 }
 
 function List({ runs, chosen, setChosen }: { runs: Run[]; chosen: Set<string>; setChosen: (s: Set<string>) => void }) {

@@ -1,18 +1,23 @@
 import { useMemo, useState } from "preact/hooks";
-import { del, get, may, now, post } from "./api";
+import { del, get, may, now, post, Problem } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
 import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
-import { link } from "./route";
+import { go, link, toRun } from "./route";
 import { moment, span } from "./time";
-import type { Schedule } from "./types";
+import type { Decision, Schedule } from "./types";
 
 const rule = (s: Schedule) => s.cron ? s.cron + (s.zone ? " in " + s.zone : "") : s.every_ms ? "every " + span(s.every_ms) : "";
 
 export function Schedules({ name }: { name?: string | undefined }) {
   const [ask, setAsk] = useState<Question | null>(null);
-  const { data, error, load } = useLoad((stop) => get("schedules", {}, stop), "schedules");
+  // One schedule is read by its name: the rows of the list have no past decisions.
+  const { data, error, load } = useLoad(async (stop) => name === undefined ? (await get("schedules", {}, stop)).schedules
+    : await get("schedules/{name}", { name }, stop).then((s) => [s], (e: unknown) => {
+      if (e instanceof Problem && e.status === 404) return [];
+      throw e;
+    }), name === undefined ? "schedules" : "schedule " + name);
   useLive({}, load, 5000);
   const pause = (s: Schedule): Question => ({
     title: (s.paused ? "Resume" : "Pause") + " schedule " + s.name, button: s.paused ? "Resume" : "Pause",
@@ -32,7 +37,7 @@ export function Schedules({ name }: { name?: string | undefined }) {
   const remove = (s: Schedule): Question => ({
     title: "Delete schedule " + s.name, button: "Delete", danger: true, does: "It starts no more runs, and its past is gone. Runs that it has started go on.", act: (reason) => del("schedules/{name}", { name: s.name }, { reason }),
   });
-  const one = name === undefined ? undefined : data?.schedules.find((s) => s.name === name);
+  const one = name === undefined ? undefined : data?.[0];
   return (
     <div class="page">
       {name !== undefined && <p class="crumbs"><a href="#/schedules">Schedules</a></p>}
@@ -56,9 +61,9 @@ export function Schedules({ name }: { name?: string | undefined }) {
           <Past s={one} />
           <h2>Input</h2><Value value={one.input} name="input" />
         </>
-      )) : !data.schedules.length ? <Empty title="There are no schedules">An application declares them, or <code>stet schedule create</code> makes one.</Empty> : (
+      )) : !data.length ? <Empty title="There are no schedules">An application declares them, or <code>stet schedule create</code> makes one.</Empty> : (
         <Table label="Schedules" head={["Schedule", "Workflow", "Rule", "Next", "Running", "Started", ""]} numbers={[5]}>
-          {data.schedules.map((s) => (
+          {data.map((s) => (
             <tr key={s.name}>
               <td><a class="id" href={link(["schedules", s.name])}>{s.name}</a>{s.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}{s.paused && s.reason && <span class="dim"> {s.reason}</span>}
                 {s.stalled && <span class="badge is-stalled"><Icon name="stalled" />stalled</span>}</td>
@@ -70,7 +75,7 @@ export function Schedules({ name }: { name?: string | undefined }) {
           ))}
         </Table>
       )}
-      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={load} />}
+      {ask && <Ask q={ask} onClose={() => setAsk(null)} onDone={() => ask.danger ? go("#/schedules") : load()} />}
     </div>
   );
 }
@@ -116,6 +121,7 @@ function inZone(t: number, zone: string) {
 }
 
 const mostInstants = 45_000; // of one request
+const none: string[] = [];
 
 /** The instants of each day in a zone, of a list that is in order. */
 function byDay(list: string[], zone: string): Map<string, string[]> {
@@ -135,23 +141,51 @@ function byDay(list: string[], zone: string): Map<string, string[]> {
   return days;
 }
 
-/** A month of next instants, in the schedule's zone; days on which the clocks change are marked, with what that means. */
+/** The past decisions of each day in a zone, the earliest first. */
+function pastByDay(s: Schedule, zone: string): Map<string, Decision[]> {
+  const days = new Map<string, Decision[]>();
+  for (const d of [...(s.past ?? [])].sort((a, b) => Date.parse(a.from) - Date.parse(b.from))) {
+    const day = inZone(Date.parse(d.from), zone).day;
+    days.set(day, [...(days.get(day) ?? []), d]);
+  }
+  return days;
+}
+
+/** Past decisions of one day: the runs that were started, and the instants that were skipped. */
+function PastOfDay({ list, zone }: { list: Decision[]; zone: string }) {
+  const shown = list.slice(-4), clock = (t: string) => inZone(Date.parse(t), zone).clock;
+  return (
+    <>
+      {list.length > shown.length && <div class="dim small">{list.length - shown.length} earlier</div>}
+      {shown.map((d) => (
+        <div key={d.from + d.at} title={(d.run ? "started " + d.run : "skipped" + (d.reason ? ": " + d.reason : "")) + ", " + moment(d.at) + " for you"}>
+          {d.run ? <a href={toRun(d.run)}>{clock(d.from)}</a> : <>{clock(d.from)}<span class="dim small"> skipped{d.count > 1 && " ×" + d.count}</span></>}
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** A month of instants, in the schedule's zone: what was decided, and what comes; days on which the clocks change are marked, with what that means. */
 function Month({ s }: { s: Schedule }) {
   const { data, error } = useLoad((stop) => get("schedules/{name}/next",
     { name: s.name, n: mostInstants, until: new Date(now() + 36 * 86_400_000).toISOString() }, stop), s.name + (s.cron ?? "") + (s.every_ms ?? ""));
   const viewer = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const zone = s.zone && valid(s.zone) ? s.zone : s.cron ? "UTC" : viewer;
-  const list = data?.instants ?? s.next;
+  const list = s.paused ? none : data?.instants ?? s.next;
   const days = useMemo(() => byDay(list, zone), [list, zone]);
-  if (s.paused) return null;
+  const past = useMemo(() => pastByDay(s, zone), [s.past, zone]);
+  if (s.paused && !past.size) return null;
   const begin = Date.parse(inZone(now(), zone).day + "T12:00:00Z");
   const monday = begin - ((new Date(begin).getUTCDay() + 6) % 7) * 86_400_000;
   const today = inZone(now(), zone).day;
-  const weeks = [0, 1, 2, 3, 4].map((w) => [0, 1, 2, 3, 4, 5, 6].map((d) => new Date(monday + (w * 7 + d) * 86_400_000).toISOString().slice(0, 10)));
+  const before = new Date(monday).toISOString().slice(0, 10), weekBefore = new Date(monday - 7 * 86_400_000).toISOString().slice(0, 10);
+  const last7 = [...past.keys()].some((day) => day >= weekBefore && day < before); // a week more, where something was decided in it
+  const weeks = (last7 ? [-1, 0, 1, 2, 3, 4] : [0, 1, 2, 3, 4]).map((w) => [0, 1, 2, 3, 4, 5, 6].map((d) => new Date(monday + (w * 7 + d) * 86_400_000).toISOString().slice(0, 10)));
   const last = list.length ? Date.parse(list[list.length - 1]!) : 0;
   return (
-    <section aria-label="Next instants">
-      <h2>Next five weeks <span class="dim small">in {zone}{zone !== viewer && <>; you are in {viewer}</>}</span></h2>
+    <section aria-label="Instants">
+      <h2>{last7 ? "Last week and the next five" : "Next five weeks"} <span class="dim small">in {zone}{zone !== viewer && <>; you are in {viewer}</>}</span></h2>
       {error !== undefined && <Trouble error={error} />}
       <div class="scroll" tabIndex={0} role="region" aria-label="Month">
         <table class="month">
@@ -163,6 +197,7 @@ function Month({ s }: { s: Schedule }) {
                 <td key={day} class={day < today ? "past" : day === today ? "today" : ""}>
                   <div class="day"><span>{Number(day.slice(8)) === 1 || day === week[0] ? dayOf(day) : Number(day.slice(8))}</span>
                     {change && <span class="badge is-stalled" title={change.hint}><Icon name="expiring" />{change.text}</span>}</div>
+                  {past.has(day) && <PastOfDay list={past.get(day)!} zone={zone} />}
                   {at.slice(0, 4).map((n, i) => (
                     <div key={n} title={moment(n) + " for you"}>{inZone(Date.parse(n), zone).clock}
                       {i > 0 && inZone(Date.parse(at[i - 1]!), zone).clock === inZone(Date.parse(n), zone).clock &&

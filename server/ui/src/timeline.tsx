@@ -7,7 +7,7 @@ import { Icon } from "./icons";
 import { busy, flatten, matching, scaleOf, treeOf, waits, type Node, type Scale } from "./model";
 import { rowKeys, stateColour } from "./parts";
 import { clock, plural, second, span } from "./time";
-import type { Entry, Run, Shape, WaitInfo } from "./types";
+import type { Entry, Run, Shape, Why } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
 export function Timeline(p: {
@@ -51,7 +51,7 @@ export function Timeline(p: {
   }, [root, wanted, failedOnly, critical, path]);
   const hidden = hide.toLowerCase().split(/[\s,]+/).filter(Boolean);
   const isHidden = (n: Node) => hidden.some((h) => n.name.toLowerCase().includes(h));
-  const permits = useMemo(() => new Map(p.run.waits_for?.filter((w) => w.queue).map((w) => [w.location, w])), [p.run.waits_for]);
+  const permits = useMemo(() => new Map(p.run.why?.filter((w) => ["permit", "offered", "worker"].includes(w.code)).map((w) => [w.location!, w])), [p.run.why]);
   const isOpen = (n: Node) => folded.get(n.loc) ?? (shown !== null || !many || n.failed > 0 || n.depth < 1);
   const rows = useMemo(() => flatten(root, isOpen, (n) => (!shown || shown.has(n)) && !isHidden(n)), [root, folded, shown, many, hide]);
   const at = Math.min(active, Math.max(0, rows.length - 1));
@@ -154,9 +154,9 @@ export function Timeline(p: {
 }
 
 /** How an operation stands, in a word, where its bar alone would say it. */
-function wordOf(n: Node, permit: WaitInfo | undefined): string {
+function wordOf(n: Node, permit: Why | undefined): string {
   const e = n.entry;
-  if (e && permit) return "waits for a permit of queue " + permit.queue;
+  if (e && permit) return permit.text;
   if (!e) return [n.done && n.done + " done", n.failed && n.failed + " failed", n.open && n.open + " open"].filter(Boolean).join(", ");
   if (e.executing) return "executing, attempt " + ((e.attempts ?? 0) + 1);
   if (e.state === "open" && e.kind === "step" && e.wake) return "waits for its next attempt";
@@ -164,7 +164,7 @@ function wordOf(n: Node, permit: WaitInfo | undefined): string {
 }
 
 function Row(p: {
-  n: Node; i: number; focus: boolean; chosen: boolean; open: boolean; critical: boolean; permit: WaitInfo | undefined; scale: Scale; view: [number, number];
+  n: Node; i: number; focus: boolean; chosen: boolean; open: boolean; critical: boolean; permit: Why | undefined; scale: Scale; view: [number, number];
   onOpen: () => void; onTurn: () => void; onFocus: () => void;
 }) {
   const { n } = p, e = n.entry;
@@ -190,21 +190,21 @@ function Row(p: {
   );
 }
 
-function Bars({ n, permit, scale, view }: { n: Node; permit: WaitInfo | undefined; scale: Scale; view: [number, number] }) {
+function Bars({ n, permit, scale, view }: { n: Node; permit: Why | undefined; scale: Scale; view: [number, number] }) {
   const e = n.entry, out: preact.JSX.Element[] = [];
   const x = (t: number) => (scale.at(t) - view[0]) / (view[1] - view[0]) * 100;
   const bar = (from: number, to: number, kind: string, key: string, title?: string) => {
     if (Number.isNaN(from)) return;
     const a = Math.max(-1, x(from)), b = Math.min(101, x(Number.isNaN(to) ? now() : to));
     if (b < 0 || a > 100 || b < a) return;
-    out.push(<span key={key} class={"bar " + kind} title={title} style={{ left: a + "%", width: Math.max(b - a, 0) + "%" }} />);
+    out.push(<span key={key} class={"bar " + kind} title={title} style={{ left: `min(${a}%, 100% - 3px)`, width: Math.max(b - a, 0) + "%" }} />);
   };
   for (const [i, g] of scale.pieces.entries()) if (g.folded) bar(g.from, g.to, "break", "g" + i, span(g.to - g.from) + " folded");
   if (!e) bar(n.from, n.to, "scope" + (n.failed ? " is-failed" : n.open ? " is-suspended" : " is-succeeded"), "s");
   else if (e.kind === "step" || e.kind.endsWith("undo")) {
     const works = busy(e);
     const start = Date.parse(e.started ?? ""), end = e.state === "open" ? (e.wake ? Math.min(Date.parse(e.wake), now()) : now()) : Date.parse(e.ended ?? "");
-    if (permit) bar(Date.parse(permit.since), now(), "permit", "p", "waits for a permit of queue " + permit.queue);
+    if (permit) bar(Date.parse(permit.since ?? e.started ?? ""), now(), "permit", "p", permit.text);
     else if (works.length > 1 || e.state === "open") bar(start, end, "pause", "p", "pause before the next attempt");
     const tries = e.attempt_times ?? [], first = tries[0]?.number ?? 1;
     works.forEach(([a, b], i) => {

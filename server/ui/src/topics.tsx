@@ -1,7 +1,8 @@
 import { useState } from "preact/hooks";
-import { Area, parses, Text } from "./actions";
-import { del, get, may, post } from "./api";
+import { Area, Text } from "./actions";
+import { address, del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
+import { parses, verbatim } from "./json";
 import { say, useLive } from "./live";
 import { Dialog, Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
 import { link } from "./route";
@@ -66,7 +67,7 @@ function One({ name }: { name: string }) {
           {!list.length ? <p class="dim">It keeps no events.</p> : <ul class="cards">{list.map((e) => (
             <li key={e.id} class="card"><details><summary><span class="id">{e.id}</span> <span class="dim">sent <When time={e.sent} />, {bytes(e.size)}
               {e.received ? ", " + plural(e.received, "run has", "runs have") + " received it" : ""}{e.in_flight ? ", on its way" : ""}</span></summary>
-              <Value value={e.value} name={"event " + e.id} />
+              <Value value={e.value} name={"event " + e.id} href={address("topics/{name}/events", { name, number: e.number })} />
               {may("operate") && <p class="buttons"><button class="button small is-danger" onClick={() => setAsk(remove(e))}>Remove…</button></p>}</details></li>))}</ul>}
         </>
       )}
@@ -88,7 +89,7 @@ function Publish(p: { topic: string; of: Topic; onClose: () => void; onDone: () 
     setUnder(true);
     try {
       await post("topics/{name}/events", { name: p.topic }, {
-        value: text.trim() ? JSON.parse(text) : null, headers: reason.trim() ? { reason: reason.trim() } : undefined,
+        value: verbatim(text), headers: reason.trim() ? { reason: reason.trim() } : undefined,
         mode: p.of.mode, expiry_ms: p.of.expiry_ms || -1, retention_ms: p.of.retention_ms || -1, cap: p.of.cap || -1, cap_bytes: p.of.cap_bytes || -1,
       });
       say("published to " + p.topic);

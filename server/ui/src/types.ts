@@ -226,6 +226,7 @@ export interface Errors {
 
 export interface Event {
   id: string;
+  number: number;
   mode: TopicMode;
   sent: string;
   expires?: string;
@@ -458,9 +459,11 @@ export interface Node {
   lease_ms?: number;
   draining?: boolean;
   bodies?: Body[];
+  zones?: string;
+  lacks?: string[];
 }
 
-export type NodeState = "working" | "standing by" | "draining" | "drained" | "silent";
+export type NodeState = "working" | "standing by" | "draining" | "drained" | "silent" | "lost";
 
 export interface Nodes {
   nodes: Node[];
@@ -497,6 +500,7 @@ export interface Preview {
   owed?: string[];
   messages?: number;
   cancelled?: string[];
+  retried?: string[];
 }
 
 export interface Problem {
@@ -632,6 +636,7 @@ export interface Run {
   reason?: string;
   cause?: string;
   owed?: string[];
+  why?: Why[];
   waits_for?: WaitInfo[];
   lacks?: string;
   tags?: Record<string, string>;
@@ -644,6 +649,8 @@ export interface Run {
   parent_location?: string;
   input_size?: number;
   output_size?: number;
+  refused?: Record<string, string>;
+  rewind_before?: string;
 }
 
 export interface RunEntry {
@@ -823,6 +830,7 @@ export interface Shape {
   path: PathPart[];
   after_us: number;
   cut?: boolean;
+  spent: TimeSpent[];
   boxes?: ShapeBox[];
 }
 
@@ -983,6 +991,14 @@ export interface TaskStates {
   leases: TaskLease[];
 }
 
+export interface TimeSpent {
+  on: string;
+  queue?: string;
+  text: string;
+  took_us: number;
+  grows?: boolean;
+}
+
 export interface Token {
   id: string;
   name: string;
@@ -1021,6 +1037,7 @@ export interface Topic {
 
 export interface TopicEvents {
   events: Event[];
+  next?: number;
 }
 
 export type TopicMode = "broadcast" | "consumed";
@@ -1040,16 +1057,34 @@ export interface WaitInfo {
   location: string;
   kind: string;
   names?: string[];
+  update?: boolean;
   run?: string;
   topic?: string;
   queue?: string;
+  task?: string;
+  worker?: string;
+  task_since?: string;
+  lease_until?: string;
+  task_unasked?: boolean;
   since: string;
   until?: string;
+  failed?: number;
+  error?: string;
 }
 
 export interface Ways {
   provider?: string;
   token: boolean;
+}
+
+export interface Why {
+  code: string;
+  text: string;
+  location?: string;
+  quote?: string;
+  since?: string;
+  until?: string;
+  help?: string;
 }
 
 /** The endpoints, by method and path. */
@@ -1058,7 +1093,7 @@ export interface Endpoints {
   "POST bulk": { params: Record<string, never>; body: Bulk; answer: BulkResult | BulkEnd };
   "POST bulk/preview": { params: Record<string, never>; body: BulkRequest; answer: BulkPreview };
   "GET counts": { params: { query?: string; by?: string; age?: string; exact?: boolean }; body: undefined; answer: Counts };
-  "GET deadletters": { params: { run?: string[]; workflow?: string[]; name?: string[]; limit?: number; cursor?: string }; body: undefined; answer: Letters };
+  "GET deadletters": { params: { run?: string[]; workflow?: string[]; name?: string[]; number?: number; limit?: number; cursor?: string }; body: undefined; answer: Letters };
   "DELETE deadletters/{number}": { params: { number: number }; body: Reason; answer: Done };
   "POST deadletters/{number}/replay": { params: { number: number }; body: Replay; answer: Done };
   "GET deletions": { params: Record<string, never>; body: undefined; answer: Deletions };
@@ -1116,7 +1151,7 @@ export interface Endpoints {
   "POST runs/{id}/terminate": { params: { id: string; wait?: string }; body: Act; answer: Done };
   "POST runs/{id}/updates/{name}": { params: { id: string; name: string; wait?: string }; body: Send; answer: Answer };
   "GET runs/{id}/value": { params: { id: string; at?: string }; body: undefined; answer: unknown };
-  "GET runs/{id}/values": { params: { id: string }; body: undefined; answer: Shown };
+  "GET runs/{id}/values": { params: { id: string; name?: string }; body: undefined; answer: Shown };
   "GET schedules": { params: Record<string, never>; body: undefined; answer: Schedules };
   "DELETE schedules/{name}": { params: { name: string }; body: Reason; answer: Done };
   "GET schedules/{name}": { params: { name: string }; body: undefined; answer: Schedule };
@@ -1141,7 +1176,7 @@ export interface Endpoints {
   "DELETE tokens/{id}": { params: { id: string }; body: Reason; answer: Done };
   "GET topics": { params: Record<string, never>; body: undefined; answer: Topics };
   "GET topics/{name}": { params: { name: string }; body: undefined; answer: Topic };
-  "GET topics/{name}/events": { params: { name: string }; body: undefined; answer: TopicEvents };
+  "GET topics/{name}/events": { params: { name: string; limit?: number; before?: number; number?: number }; body: undefined; answer: TopicEvents };
   "POST topics/{name}/events": { params: { name: string }; body: Publish; answer: Published };
   "DELETE topics/{name}/events/{event}": { params: { name: string; event: string; wait?: string }; body: Reason; answer: Done };
 }

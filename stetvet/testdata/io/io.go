@@ -34,7 +34,7 @@ func good(ctx stet.Context) error {
 	home, err := stet.Step(ctx, "home", func(context.Context) (string, error) {
 		return os.Getenv("HOME"), load("file")
 	})
-	if errors.Is(err, os.ErrNotExist) || os.IsExist(err) {
+	if errors.Is(err, os.ErrNotExist) || os.IsExist(err) { // want `sentinel: .* os.ErrNotExist`
 		return nil
 	}
 	_ = home

@@ -36,5 +36,8 @@ func CreatedWithin(f *store.Filter) (from, before store.Time) {
 	if f.CreatedBefore != 0 {
 		before = f.CreatedBefore.Add(CreatedSlack)
 	}
+	if f.EndedBefore != 0 && (before == 0 || f.EndedBefore < f.CreatedBefore) { // it was created before
+		before = f.EndedBefore.Add(CreatedSlack)
+	}
 	return from, before
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // Calls is the condition under which an unexamined item makes the run r ready, which is
@@ -25,23 +26,30 @@ func Calls(item, loads string) string {
 
 // Candidate is a run that may be claimed.
 type Candidate struct {
-	Class int   // why; the lower goes first
-	Order int64 // within the class
-	No    store.RunNo
+	Class    int    // why; the lower goes first
+	Order    int64  // within the class
+	Workflow string // of its line; "": all of the class are one line
+	No       store.RunNo
 }
 
-// SortCandidates sorts candidates and drops those that are in two classes from the later
-// one.
+// SortCandidates puts candidates into the order in which Claim takes them, and drops those that are in
+// two classes from the later one.
 func SortCandidates(list []Candidate) []Candidate {
 	slices.SortFunc(list, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Order, b.Order), cmp.Compare(a.No, b.No))
 	})
 	seen := make(map[store.RunNo]bool, len(list))
-	return slices.DeleteFunc(list, func(c Candidate) bool {
+	list = slices.DeleteFunc(list, func(c Candidate) bool {
 		twice := seen[c.No]
 		seen[c.No] = true
 		return twice
 	})
+	type line struct {
+		class    int
+		workflow string
+	}
+	storekit.ByTurns(list, func(c Candidate) line { return line{c.Class, c.Workflow} })
+	return list
 }
 
 // Stir ends the rest of the items of a run that has just been claimed. A claim passes over

@@ -5,9 +5,12 @@ import (
 	"testing"
 )
 
-func TestCandidatesAreInOneClassAndInOrder(t *testing.T) {
-	got := SortCandidates([]Candidate{{1, 0, 3}, {0, 9, 5}, {2, 0, 1}, {0, 4, 7}, {1, 0, 5}, {0, 4, 6}, {2, 0, 3}})
-	if want := []Candidate{{0, 4, 6}, {0, 4, 7}, {0, 9, 5}, {1, 0, 3}, {2, 0, 1}}; !slices.Equal(got, want) {
+func TestCandidatesAreInOneClassAndByTurns(t *testing.T) {
+	got := SortCandidates([]Candidate{{1, 0, "", 3}, {0, 9, "w", 5}, {2, 0, "w", 1}, {0, 4, "w", 7}, {1, 0, "", 5},
+		{0, 4, "w", 6}, {2, 0, "w", 3}, {2, 0, "w", 4}, {2, 0, "x", 8}, {2, 0, "w", 2}})
+	want := []Candidate{{0, 4, "w", 6}, {1, 0, "", 3}, {2, 0, "w", 1}, {2, 0, "x", 8},
+		{0, 4, "w", 7}, {2, 0, "w", 2}, {0, 9, "w", 5}, {2, 0, "w", 4}}
+	if !slices.Equal(got, want) {
 		t.Errorf("expected %v, got %v", want, got)
 	}
 }

@@ -87,7 +87,7 @@ func (b *Batch) update(turn *store.Turn, from *RunState) (store.Verdict, error) 
 	}
 	switch was, is := from.Status.Terminal(), u.Status.Terminal(); {
 	case is && !was:
-		if err = b.abandon(turn.Run); err == nil {
+		if err = b.abandon(turn.Run, ""); err == nil {
 			err = b.bury(turn.Run, u.Discard, u.DiscardNames)
 		}
 	case was && !is:
@@ -116,7 +116,7 @@ func (b *Batch) heldBack(turn *store.Turn, from *RunState) (bool, error) {
 // continueAsNew begins the next incarnation. The first time it keeps how the run began.
 func (b *Batch) continueAsNew(turn *store.Turn) error {
 	c := turn.Update.Continue
-	if err := b.abandon(turn.Run); err != nil {
+	if err := b.abandon(turn.Run, " AND state={consumed}"); err != nil {
 		return err
 	}
 	if turn.Incarnation == 0 {
@@ -136,11 +136,11 @@ func (b *Batch) continueAsNew(turn *store.Turn) error {
 	return b.Rows.Continue(turn, max(c.At, b.Now))
 }
 
-// abandon answers the updates of a run that have no answer. It is called when a run ends
-// or continues as new.
-func (b *Batch) abandon(run store.RunNo) error {
+// abandon answers the updates of a run that have no answer, or only some. It is called when a
+// run ends or, for those that were received, continues as new.
+func (b *Batch) abandon(run store.RunNo, some string) error {
 	_, err := b.Rows.Exec(`UPDATE stet.inbox /*sqlite INDEXED BY stet.inbox_unanswered */
-		SET state={consumed}, val=NULL, headers=NULL, verdict=$1 WHERE run_no=$2 AND kind={update} AND verdict IS NULL`,
+		SET state={consumed}, val=NULL, headers=NULL, verdict=$1 WHERE run_no=$2 AND kind={update} AND verdict IS NULL`+some,
 		[]byte(store.Unanswered), int64(run))
 	return err
 }

@@ -300,6 +300,7 @@ end
 
 -- The fields of a run's row in the order of answers, which Go knows; and with large ones.
 local ROW = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp' }
+local ROW_WAITS = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp', 'wt' }
 local ROW_INPUT = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp', 'wt', 'ip' }
 local ROW_ALL = { 'm', 'o', 'ra', 'pa', 'pl', 'fi', 'be', 'tg', 'hd', 're', 'qu', 'xp', 'wt', 'ip', 'op' }
 

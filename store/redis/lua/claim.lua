@@ -1,5 +1,6 @@
--- Claims runs that are ready: first the runs whose wake time has passed, then those with an
--- item that makes them ready, then those marked ready.
+-- Claims runs that are ready, by turns: the first of each line, then the second. The runs of a
+-- workflow whose wake time has passed are a line, those with an item that makes them ready, and
+-- those of a workflow that are marked ready.
 --
 -- Arguments: the purpose, the boot (node, newline, boot), the fence under which it is known
 -- to have all the leases, or '' and a text for a new one, leases (first all shards, then of
@@ -10,7 +11,7 @@
 -- the candidates of all parts.
 --
 -- Answer: time alone if the boot has another fence now; otherwise time, the fenced shards,
--- candidates (class, order, number), claimed runs, unexamined items of all claimed runs
+-- candidates (class, order, number, workflow of the line or ''), claimed runs, unexamined items of all claimed runs
 -- (number, items), the next wake time or '', '1' if there are more runs, '1' if there are more
 -- items, of the runs that the node cannot load slot, group, workflow and the latest build, and
 -- the fence if all leases are current and the boot's.
@@ -188,6 +189,17 @@ local function look()
 		end)
 	end)
 	merge(ready)
+	local count = {}
+	for i, c in ipairs(candidates) do
+		c[5] = c[1] == CANDIDATE.called and '' or c[4].wf
+		local line = c[1] .. c[5]
+		count[line] = (count[line] or 0) + 1
+		c[6], c[7] = count[line], i
+	end
+	table.sort(candidates, function(a, b)
+		if a[6] ~= b[6] then return a[6] < b[6] end
+		return a[7] < b[7]
+	end)
 end
 
 -- unfit finds runs that would be ready for a node that can load everything. It looks at some
@@ -254,7 +266,7 @@ else
 		more = #candidates > limit
 		for i = 1, math.min(limit, #candidates) do claim(candidates[i][4]) end
 	else
-		for i = 1, #candidates do shown[i] = { candidates[i][1], candidates[i][2], candidates[i][3] } end
+		for i = 1, #candidates do shown[i] = { candidates[i][1], candidates[i][2], candidates[i][3], candidates[i][5] } end
 	end
 end
 

@@ -3,13 +3,14 @@
 --
 -- By listings and by ends the lists are those of some statuses, and of some workflows or all.
 --
--- Arguments: by what, '1' with values; by listings and by ends: the number below which the list
+-- Arguments: by what, '1' with values, the bytes above which an input, and the output of a run that has succeeded, is
+-- left out of them (0: none is, -1: all are); by listings and by ends: the number below which the list
 -- begins or '+inf', how many, the time at which it goes on by ends, '1' without entities, statuses,
 -- workflows; by indexes: the number below which the list begins
 -- or '+inf', how many, indexes; by claimed: the same with groups, and their shards; by numbers: numbers; by IDs: IDs.
 -- Answer: rows.
 
-local by, values = arg(), flag()
+local by, values, longest = arg(), flag(), num()
 local nos = {}
 
 -- newest sorts the numbers, and keeps some.
@@ -92,10 +93,24 @@ else
 		if by == LIST.ids then nos[i] = call('HGET', T .. 'id', nos[i]) or '0' end
 	end
 end
+
+-- listed returns the row of a run, without what is left out.
+local function listed(no)
+	if not values then return snapshot(no, ROW) end
+	local r = longest ~= 0 and row(no)
+	if not r then return snapshot(no, ROW_ALL) end
+	local function fits(size) return tonumber(size or '0') <= longest end
+	local found = call('HMGET', T .. 'r:' .. no, unpack(ROW_WAITS))
+	found[#ROW_WAITS + 1] = fits(r.is) and call('HGET', T .. 'r:' .. no, 'ip')
+	found[#ROW_WAITS + 2] = (r.st ~= STATUS.succeeded or fits(r.os)) and call('HGET', T .. 'r:' .. no, 'op')
+	found[#ROW_WAITS + 3] = no
+	return found
+end
+
 local rows = {}
 for i = 1, #nos do
 	if call('EXISTS', T .. 'r:' .. nos[i]) == 1 then
-		rows[#rows + 1] = snapshot(nos[i], values and ROW_ALL or ROW)
+		rows[#rows + 1] = listed(nos[i])
 	end
 end
 return rows

@@ -261,10 +261,12 @@ local function refuses(t, r)
 	return why, at
 end
 
--- abandon answers the updates that have no answer.
-local function abandon(r)
+-- abandon answers the updates that have no answer, or of these only those that were received.
+local function abandon(r, received)
 	for no, entry in pairs(open(r)) do
-		if class(entry) == CLASS.update then finish(r, no, entry, TEXT.unanswered) end
+		if class(entry) == CLASS.update and (not received or state(entry) == STATE.consumed) then
+			finish(r, no, entry, TEXT.unanswered)
+		end
 	end
 end
 
@@ -381,7 +383,7 @@ end
 
 -- continueAsNew begins the next incarnation.
 local function continueAsNew(r, c, new)
-	abandon(r)
+	abandon(r, true)
 	if r.ic == '0' then
 		new.fi = c.fi
 		if c.fi == '' then
@@ -425,7 +427,7 @@ local function update(r, u)
 		new.en = nowText
 		if u.keep > 0 then new.xp = dec(now + math.max(u.keep, MICROS.minRetention)) end
 		if u.keep < 0 then new.xp = '-1' end
-		abandon(r)
+		abandon(r, false)
 		bury(r, u.discard, u.names)
 	elseif not terminal(u.st) then
 		if terminal(r.st) then unbury(r) end

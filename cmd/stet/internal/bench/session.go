@@ -158,13 +158,14 @@ func (s *session) closing(ctx context.Context, do func(context.Context) error) e
 		}
 	}()
 	err := do(ctx)
-	if errors.Is(context.Cause(ctx), errEngineEnded) {
-		err = errors.Join(errEngineEnded, err)
-	}
+	ended := errors.Is(context.Cause(ctx), errEngineEnded)
 	cancel(nil)
 	<-watched
 	s.stop()
 	<-s.over
+	if ended || err != nil && s.err != nil { // do may have seen the reason before the engine's end
+		err = errors.Join(errEngineEnded, err)
+	}
 	return errors.Join(err, s.err, s.db.Close())
 }
 

@@ -60,7 +60,9 @@ func (r *reply) text() (string, error) {
 	text, err := encode(r)
 	for most := maxValue / 2; err == nil && len(text) > maxAnswer && most > 0; most /= 4 {
 		var data any
-		if err = json.Unmarshal([]byte(mustEncode(r.Data)), &data); err == nil {
+		d := json.NewDecoder(strings.NewReader(mustEncode(r.Data)))
+		d.UseNumber() // a float64 would change what has more than 15 digits
+		if err = d.Decode(&data); err == nil {
 			r.Data, r.Cut = shorten(data, most), true
 			text, err = encode(r)
 		}

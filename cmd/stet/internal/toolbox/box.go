@@ -189,7 +189,8 @@ func schemaOf[In any]() *jsonschema.Schema {
 }
 
 // decode reads the arguments of a call, and refuses those that it does not know. Numbers in
-// values stay as they are.
+// values stay as they are: the typed tools of the library decode arguments into any first,
+// which rounds them.
 func decode[In any](arguments json.RawMessage) (in In, err error) {
 	if len(arguments) == 0 {
 		return in, nil

@@ -29,155 +29,67 @@ const (
 	limitsPage   = "stet://guide/limits"
 )
 
-// stalls is the table of the guide: why a run stalled, and what to do.
-var stalls = map[stet.Cause]explanation{
-	stet.CauseMismatch: {Because: "the code does not fit the history",
-		Do: "mark the change in the code and deploy, or roll back; then resume", Verbs: []string{"resume"},
-		See: []string{codePage}},
-	stet.CauseDecode: {Because: "a recorded value is none of the type that the code has now",
-		Do: "bring the type back and deploy, or correct the value with edit; then resume", Verbs: []string{"resume", "edit"},
-		See: []string{codePage}},
-	stet.CausePanic:    bug("the workflow's code has panicked; error has the stack"),
-	stet.CauseMisuse:   bug("the code calls an operation where none is allowed, or one name at two places"),
-	stet.CauseDeadlock: bug("every branch of the code waits for another one"),
-	stet.CauseEncode:   bug("the result of the workflow does not encode"),
-	stet.CauseFailure: {Because: "the run would have failed, and its workflow stalls instead",
-		Do: "fix the cause that error names, then resume; or cancel", Verbs: []string{"resume", "cancel"}},
-	stet.CauseUndo: {Because: "a compensation has failed for good", Do: "fix its cause, then resume: it is tried again",
-		Verbs: []string{"resume"}},
-	stet.CausePoison: {Because: "its process died again and again while the run was executed",
-		Do: "fix the code and deploy, then resume", Verbs: []string{"resume", "cancel"}},
-	stet.CauseDamaged: {Because: "what is stored of the run cannot be read",
-		Do:    "a person runs stet doctor on the store, corrects it or restores a backup; then resume",
-		Verbs: []string{"resume"}},
-	stet.CauseRefused:   report("the store has refused what the run was to write"),
-	stet.CauseInvariant: report("the engine itself has a fault"),
+// pages are the pages of the guide that help, by the code of a Why.
+var pages = map[string]string{
+	"message": messagesPage, "promise": messagesPage, "update": "stet://guide/progress", "event": "stet://guide/events",
+	"child": "stet://guide/children", "run": "stet://guide/children", "retry": "stet://guide/errors",
+	"permit": limitsPage, "queue": limitsPage, "offered": "stet://guide/workers", "worker": "stet://guide/workers",
+	"executing": observePage, "running": observePage, "stalled-mismatch": codePage, "stalled-decode": codePage,
+	"build": codePage,
 }
 
-func bug(because string) explanation {
-	return explanation{Because: because, Do: "fix the code and deploy, then resume", Verbs: []string{"resume"}}
-}
-
-func report(because string) explanation {
-	return explanation{Because: because,
-		Do:    "a person reports it, with the file that stet export writes; resume tries again",
-		Verbs: []string{"resume"}}
-}
-
-// explain says why a run does not go on.
+// explain says why a run does not go on, by what the server says of it.
 func explain(run *api.Run) explanation {
-	marks := strings.Split(run.Marks, ",")
-	e := explainStatus(run, marks)
-	switch {
-	case run.Over():
-	case slices.Contains(marks, "paused"):
-		e.Goes = false
-		e.Because = "it is paused by a person, or because a step has failed as often in a row as its workflow says: " +
-			"reason says which. Without that: " + e.Because
-		e.Do, e.Verbs = "fix the cause, then resume", append([]string{"resume"}, e.Verbs...)
-	case run.Lacks != "":
-		e.Goes = false
-		e.Because = "no process that lives can execute it: lacks says what is missing. Without that: " + e.Because
-		e.Do = "a person starts a process with its workflow, of its build or a later one"
-		e.Verbs = []string{"cancel", "terminate"}
-	}
-	if !e.Goes && !slices.Contains(e.See, repairPage) && run.Status != store.Succeeded {
-		e.See = append(e.See, repairPage)
-	}
-	slices.Sort(e.Verbs[min(1, len(e.Verbs)):])
-	e.Verbs = slices.Compact(e.Verbs)
-	return e
-}
-
-func explainStatus(run *api.Run, marks []string) explanation {
-	switch run.Status {
-	case store.Succeeded:
-		return explanation{Because: "it has ended with a result", Do: "nothing; if the result is wrong, rewind or edit it",
-			Verbs: []string{"rewind", "edit", "fork"}}
-	case store.Cancelled:
-		return explanation{Because: "it was cancelled; owed lists what was not undone",
-			Do: "start another run if the work is still wanted", Verbs: []string{"start", "fork"}}
-	case store.Failed:
-		return explanation{Because: "it has failed with error: a step ran out of attempts, or the code returned an error",
-			Do:    "fix the cause, deploy if it was the code, then retry: what is recorded stays, the rest is executed again",
-			Verbs: []string{"retry", "edit", "fork", "rewind"}}
-	case store.Stalled:
-		if e, ok := stalls[run.Cause]; ok {
-			return e
+	var e explanation
+	blocked := len(run.Why) > 0 && blocks(run.Why[0].Code)
+	e.Goes = len(run.Why) > 0 && !run.Over() && !blocked
+	var because, do []string
+	note := func(list []string, text string) []string {
+		if text == "" || slices.Contains(list, text) {
+			return list
 		}
-		return explanation{Because: "it needs a person: reason says why", Do: "fix the cause, then resume",
-			Verbs: []string{"resume"}}
-	case store.Queued:
-		switch {
-		case slices.Contains(marks, "held") || run.Queue != nil && run.Queue.Waits:
-			return explanation{Goes: true, Because: "it waits for a permit of the queue in queue",
-				Do: "look at the queue with list_queues: it may be paused, full, or not exist", See: []string{limitsPage}}
-		case !run.WakeAt.IsZero():
-			return explanation{Goes: true, Because: "it begins at the time in wake_at"}
-		}
-		return explanation{Goes: true, Because: "it is to begin as soon as a process has room for it"}
-	case store.Suspended:
-		return explainWaits(run)
+		return append(list, text)
 	}
-	e := explanation{Goes: true, Because: "a process executes it now, or will at once",
-		Do:  "get_history shows which operations are open; executing says since when a step's body runs",
-		See: []string{observePage}}
-	if slices.Contains(marks, "cancelling") {
-		e.Because = "it is being cancelled: a process executes its clean-up now, or will at once"
-	}
-	return e
-}
-
-// explainWaits says who can end what a suspended run waits for.
-func explainWaits(run *api.Run) explanation {
-	if len(run.WaitsFor) == 0 {
-		return explanation{Goes: !run.WakeAt.IsZero(), Because: "it is suspended, and says no more than wake_at",
-			Do: "nudge executes its code again (stet nudge)"}
-	}
-	e := explanation{Goes: true, Because: "it waits for one of waits_for:"}
-	because := func(text string, verb, page string) {
-		if !strings.Contains(e.Because, text) {
-			e.Because += " " + text
-		}
-		if verb != "" {
-			e.Verbs = append(e.Verbs, verb)
-		}
-		if page != "" && !slices.Contains(e.See, page) {
+	for i := range run.Why {
+		w := &run.Why[i]
+		because = note(because, w.Code+": "+w.Means())
+		if page := pages[w.Code]; page != "" && !slices.Contains(e.See, page) {
 			e.See = append(e.See, page)
 		}
-	}
-	for i := range run.WaitsFor {
-		w := &run.WaitsFor[i]
-		if w.Until.IsZero() && w.Queue == "" {
-			e.Goes = false
+		if blocked && i > 0 {
+			continue // first things first
 		}
-		switch {
-		case w.Queue != "":
-			because("a permit of a queue, which list_queues shows;", "", limitsPage)
-		case len(w.Names) > 0:
-			because("a message of one of the names, which callers and operators may send;", "send", messagesPage)
-		case w.Topic != "":
-			because("an event of a topic, which anybody may publish who may call;", "publish", "stet://guide/events")
-		case w.Run != "":
-			because("the end of another run: explain_run says how that stands;", "", "stet://guide/children")
-		case w.Kind == "promise":
-			because("the assignment of a promise by its token;", "resolve", messagesPage)
-		case w.Kind == "update":
-			because("an update, which callers may send;", "update", "stet://guide/progress")
-		case w.Kind == "sleep":
-			because("a time, in until;", "", "")
-		case w.Kind == "step":
-			because("the next attempt of a step, in until: get_history shows its errors;", "", "stet://guide/errors")
-		default:
-			because("what kind says;", "", "")
+		e.Goes = e.Goes && w.GoesOn()
+		do = note(do, w.Help)
+		for _, verb := range w.Verbs() {
+			if !slices.Contains(e.Verbs, verb) {
+				e.Verbs = append(e.Verbs, verb)
+			}
 		}
 	}
-	e.Because = strings.TrimSuffix(e.Because, ";") + "."
-	if !e.Goes {
-		e.Do = "have the one who owes it act; or use a verb"
+	if len(run.Why) == 0 { // of an earlier server, or read without values
+		because, do = []string{"status says how it stands, and no more is known"}, []string{"look at its history"}
 	}
-	e.Verbs = append(e.Verbs, "cancel")
+	e.Because, e.Do = strings.Join(because, "; "), strings.Join(do, "; ")
+	if !e.Goes && run.Status != store.Succeeded {
+		e.See = append(e.See, repairPage)
+	}
+	if run.RewindBefore != "" && run.Refused["retry"] != "" {
+		e.Do = "fix the cause, then rewind it to before rewind_before: a retry is refused, because its steps were undone"
+		e.Verbs = slices.Insert(slices.DeleteFunc(e.Verbs, func(verb string) bool { return verb == "rewind" }), 0, "rewind")
+	}
+	slices.Sort(e.Verbs[min(1, len(e.Verbs)):])
+	e.Verbs = slices.Compact(slices.DeleteFunc(e.Verbs, func(verb string) bool { return run.Refused[verb] != "" }))
 	return e
+}
+
+// blocks reports whether the first Why of a run keeps it from going on whatever else comes.
+func blocks(code string) bool {
+	switch code {
+	case "paused", "code", "group", "build":
+		return true
+	}
+	return false
 }
 
 // about is what an explanation shows of a run: not its input and output.
@@ -190,10 +102,14 @@ type about struct {
 	Reason   string          `json:"reason,omitempty"`
 	Lacks    string          `json:"lacks,omitempty"`
 	Error    *api.Failure    `json:"error,omitempty"`
+	Why      []stet.Why      `json:"why,omitempty"`
 	Waits    []stet.WaitInfo `json:"waits_for,omitempty"`
 	Owed     []string        `json:"owed,omitempty"`
 	Queue    *api.QueuePlace `json:"queue,omitempty"`
-	Run      times           `json:"times"`
+	// Refused says why verbs are refused now, and Before to where a run is rewound that has undone its steps.
+	Refused map[string]string `json:"refused,omitempty"`
+	Before  string            `json:"rewind_before,omitempty"`
+	Run     times             `json:"times"`
 }
 
 type times struct {
@@ -210,7 +126,8 @@ func explainRun(ctx context.Context, c *call, in oneRun) (*reply, error) {
 	}
 	a := about{
 		ID: run.ID, Workflow: run.Workflow, Status: run.Status, Marks: run.Marks, Cause: run.Cause, Reason: run.Reason,
-		Lacks: run.Lacks, Error: run.Error, Waits: run.WaitsFor, Owed: run.Owed, Queue: run.Queue,
+		Lacks: run.Lacks, Error: run.Error, Why: run.Why, Waits: run.WaitsFor, Owed: run.Owed, Queue: run.Queue,
+		Refused: run.Refused, Before: run.RewindBefore,
 	}
 	const form = "2006-01-02T15:04:05Z07:00"
 	a.Run.Created = run.Created.UTC().Format(form)

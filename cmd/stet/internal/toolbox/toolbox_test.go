@@ -579,6 +579,19 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
+// TestLargeAnswersKeepNumbers: what is shortened has the digits that the store has.
+func TestLargeAnswersKeepNumbers(t *testing.T) {
+	values := make([]json.RawMessage, 300)
+	for i := range values {
+		values[i] = json.RawMessage(`{"account":9007199254740993,"price":1.10,"text":"` + strings.Repeat("x", 200) + `"}`)
+	}
+	text, err := dataOf(values, "").text()
+	if err != nil || len(text) > maxAnswer || !strings.Contains(text, `"cut":true`) ||
+		!strings.Contains(text, `"account":9007199254740993`) || !strings.Contains(text, `"price":1.10`) {
+		t.Errorf("%.300s, %v", text, err)
+	}
+}
+
 // TestInjectedTextStaysData: what a caller has written stands in data_from_runs, in no other
 // field, no description and unquoted in no question.
 func TestInjectedTextStaysData(t *testing.T) {
@@ -711,10 +724,11 @@ func TestExplain(t *testing.T) {
 func TestEveryStallIsExplained(t *testing.T) {
 	for _, cause := range []stet.Cause{
 		stet.CauseMismatch, stet.CauseDecode, stet.CauseEncode, stet.CauseMisuse, stet.CausePanic,
-		stet.CauseDeadlock, stet.CauseFailure, stet.CauseUndo, stet.CausePoison, stet.CauseRefused, stet.CauseDamaged,
-		stet.CauseInvariant, "another",
+		stet.CauseDeadlock, stet.CauseBudget, stet.CauseFailure, stet.CauseUndo, stet.CausePoison, stet.CauseRefused,
+		stet.CauseDamaged, stet.CauseInvariant, stet.CauseCode,
 	} {
-		e := explain(&api.Run{Status: store.Stalled, Cause: cause})
+		why := []stet.Why{{Code: "stalled-" + string(cause), Help: "x"}}
+		e := explain(&api.Run{Status: store.Stalled, Cause: cause, Why: why})
 		if e.Goes || e.Because == "" || e.Do == "" || len(e.Verbs) == 0 || e.Verbs[0] != "resume" ||
 			!slices.Contains(e.See, repairPage) {
 			t.Errorf("%s: %+v", cause, e)
@@ -733,6 +747,20 @@ func TestEveryStallIsExplained(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestExplanationsNameNoRefusedVerb: what a run refuses is not proposed, and one that has undone its steps is rewound.
+func TestExplanationsNameNoRefusedVerb(t *testing.T) {
+	failed := []stet.Why{{Code: "failed"}}
+	e := explain(&api.Run{Status: store.Failed, RewindBefore: "charge", Why: failed,
+		Refused: map[string]string{"retry": "its undoing has begun", "edit": "its undoing has begun"}})
+	if want := []string{"rewind", "fork"}; !slices.Equal(e.Verbs, want) || !strings.Contains(e.Do, "rewind_before") {
+		t.Errorf("a run that is undone: expected the verbs %q, found %+v", want, e)
+	}
+	e = explain(&api.Run{Status: store.Failed, Why: failed, Refused: map[string]string{"fork": "no"}})
+	if want := []string{"retry", "edit", "rewind"}; !slices.Equal(e.Verbs, want) {
+		t.Errorf("a run that has failed: expected the verbs %q, found %+v", want, e)
 	}
 }
 

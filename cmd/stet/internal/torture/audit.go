@@ -248,9 +248,10 @@ func (a *audit) checkAcks(ctx context.Context, acks []placed) error {
 }
 
 // checkSent looks for the item of an acknowledged message, which stays after it
-// was received. Its ID is "m:" and the key.
+// was received. Its ID has its name, and the key, which begins with the name.
 func (a *audit) checkSent(ctx context.Context, r *store.Run, ack line) error {
-	items, err := a.db.Inbox(ctx, r.No, "m:"+ack.Key)
+	name, _, _ := strings.Cut(ack.Key, "/")
+	items, err := a.db.Inbox(ctx, r.No, fmt.Sprintf("m:%d:%s:%s", len(name), name, ack.Key))
 	if err != nil {
 		return err
 	}

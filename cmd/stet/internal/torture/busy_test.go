@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -103,6 +104,7 @@ func (l *lossy) Audit(ctx context.Context, run store.RunNo) ([]store.Audit, erro
 // TestWhatIsUnknownBreaksNothing: answers that the harness does not get, as on a busy machine, are no broken promises,
 // and no end of the torture. What may have been carried out or not is judged as that.
 func TestWhatIsUnknownBreaksNothing(t *testing.T) {
+	soak.Faults(t)
 	longer(t, 4*time.Second, func(d time.Duration, last bool) bool {
 		cfg := config(t)
 		open := cfg.Open

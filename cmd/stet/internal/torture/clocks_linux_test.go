@@ -81,6 +81,7 @@ func buildShifted(t *testing.T) string {
 // Nothing is broken by that: results and order are the right ones, and timers, leases,
 // queues and schedules keep to the clock of the server.
 func TestClocksOfNodesStandApart(t *testing.T) {
+	soak.Faults(t)
 	if !soak.On() {
 		t.Skip("it builds the standard library again, which takes minutes: it runs under STET_SOAK=10, as make soak sets it")
 	}

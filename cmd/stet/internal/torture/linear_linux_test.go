@@ -319,6 +319,7 @@ func (h *contention) explained(more ...porcupine.Operation) porcupine.CheckResul
 
 // TestOwnershipOfProcessesIsLinear, on each store that processes share.
 func TestOwnershipOfProcessesIsLinear(t *testing.T) {
+	soak.Faults(t)
 	for name, db := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "linear.db") },
 		"postgres": func(t *testing.T) string { return servers.NewPostgres(t).DSN() },

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-run/stet/cmd/stet/internal/torture"
 	"github.com/stet-run/stet/internal/testing/servers"
+	"github.com/stet-run/stet/internal/testing/soak"
 	"github.com/stet-run/stet/store"
 )
 
@@ -24,6 +25,7 @@ const workerLease = 4 * time.Second
 // turn is cut off from the store, in both directions, in one, or again and again. The others own its shards within its
 // lease and a second. When the link is back, nothing is stuck and nothing is broken.
 func TestNodesAreCutOff(t *testing.T) {
+	soak.Faults(t)
 	if testing.Short() {
 		t.Skip("not in -short: it takes a minute")
 	}

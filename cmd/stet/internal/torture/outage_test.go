@@ -55,6 +55,7 @@ func endures(t *testing.T, url string, outages ...torture.Outage) {
 // A Redis server that keeps what it acknowledges is killed, connections are cut and
 // answers lost, while the processes are killed, paused and stopped.
 func TestRedisEndures(t *testing.T) {
+	soak.Faults(t)
 	server := servers.NewRedis(t, servers.Durable...)
 	proxy := servers.NewProxy(t, server.Addr())
 	endures(t, "redis://"+proxy.Addr(), restart(server),
@@ -64,6 +65,7 @@ func TestRedisEndures(t *testing.T) {
 
 // Processes are killed that have the settings which an engine has by default: others go on long before a lease ends.
 func TestDefaultsEndure(t *testing.T) {
+	soak.Faults(t)
 	for name, db := range map[string]func(t *testing.T) string{
 		"SQLite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "torture.db") },
 		"Postgres": func(t *testing.T) string { return servers.NewPostgres(t).DSN() },
@@ -92,6 +94,7 @@ func TestDefaultsEndure(t *testing.T) {
 // The same in a cluster, whose masters are killed and come back before a replica takes
 // over, which may not have the last acknowledgements.
 func TestRedisClusterEndures(t *testing.T) {
+	soak.Faults(t)
 	if testing.Short() {
 		t.Skip("not in -short: it takes 15 seconds, and a minute and a half under STET_SOAK=10")
 	}
@@ -124,6 +127,7 @@ func TestRedisClusterEndures(t *testing.T) {
 // A store over two and three Postgres servers, of which one is killed and comes back after longer than leases last, and
 // another one moves to another address. Meanwhile processes are killed, paused and stopped.
 func TestDatabasesEndure(t *testing.T) {
+	soak.Faults(t)
 	if testing.Short() {
 		t.Skip("not in -short: it takes half a minute, and minutes under STET_SOAK=10")
 	}
@@ -177,6 +181,7 @@ func TestDatabasesEndure(t *testing.T) {
 // A cluster of three masters without replicas, of which one is killed, or stands still, for longer than leases last,
 // while processes are killed, paused and stopped.
 func TestMastersEndure(t *testing.T) {
+	soak.Faults(t)
 	if testing.Short() {
 		t.Skip("not in -short: it takes half a minute, and minutes under STET_SOAK=10")
 	}

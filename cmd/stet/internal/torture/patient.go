@@ -43,6 +43,10 @@ func (p patient) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]s
 	return read(ctx, p.most, func(ctx context.Context) ([]store.Item, error) { return p.Store.Inbox(ctx, run, ids...) })
 }
 
+func (p patient) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
+	return read(ctx, p.most, func(ctx context.Context) (store.Pending, error) { return p.Store.Pending(ctx, q) })
+}
+
 func (p patient) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
 	return read(ctx, p.most, func(ctx context.Context) ([]store.Feed, error) { return p.Store.Feeds(ctx, q) })
 }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,11 +14,16 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// Undefined returns the names that a script uses and that neither it nor the language has, each
-// at its first place, as "order.ts:3:7: setTimeout is not defined". They are no errors: such code
-// may never be reached. A name that is declared anywhere in the script counts as declared.
-// Errors are those of Compile.
-func Undefined(name, source string) ([]string, error) {
+// Warnings returns what is probably wrong in a script, in the order of the text:
+//
+//   - names that neither it nor the language has, each at its first place, as
+//     "order.ts:3:7: setTimeout is not defined". A name that is declared anywhere in the script
+//     counts as declared.
+//   - operations and async functions that nothing awaits, as "order.ts:4:3: Task.run is not
+//     awaited". `void Task.run(…)` says that this is meant.
+//
+// They are no errors: such code may never be reached. Errors are those of Compile.
+func Warnings(name, source string) ([]string, error) {
 	if _, err := parse(name, source); err != nil {
 		return nil, err
 	}
@@ -28,16 +34,56 @@ func Undefined(name, source string) ([]string, error) {
 	n := names{declared: map[string]bool{"arguments": true}, seen: map[uintptr]bool{}}
 	n.walk(reflect.ValueOf(tree), false)
 	known := defined()
-	var found []string
+	var found []use // with a text in place of a name
 	for _, use := range n.used {
-		if n.declared[use.name] || known[use.name] {
-			continue
+		if !n.declared[use.name] && !known[use.name] {
+			n.declared[use.name] = true // once is enough
+			use.name += " is not defined"
+			found = append(found, use)
 		}
-		n.declared[use.name] = true // once is enough
-		at := fromOne(tree.File.Position(use.at), source)
-		found = append(found, fmt.Sprintf("%s:%d:%d: %s is not defined", at.Filename, at.Line, at.Column, use.name))
 	}
-	return found, nil
+	for _, statement := range n.statements {
+		if called := n.unawaited(statement); called != "" {
+			found = append(found, use{called + " is not awaited", int(statement.Idx0()) - 1})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b use) int { return cmp.Compare(a.at, b.at) })
+	texts := make([]string, len(found))
+	for i, f := range found {
+		at := fromOne(tree.File.Position(f.at), source)
+		texts[i] = fmt.Sprintf("%s:%d:%d: %s", at.Filename, at.Line, at.Column, f.name)
+	}
+	return texts, nil
+}
+
+// operations are the functions of stet that return promises.
+var operations = map[string][]string{
+	"Task": {"run", "delay", "all", "any", "race"}, "Signal": {"next"}, "Workflow": {"run", "start"},
+	"Value": {"set"}, "Stream": {"append"}, "Event": {"next", "publish"},
+}
+
+// unawaited returns the operation or the async function whose promise a statement drops, or "".
+func (n *names) unawaited(statement *ast.ExpressionStatement) string {
+	call, ok := statement.Expression.(*ast.CallExpression)
+	if !ok {
+		return ""
+	}
+	switch callee := call.Callee.(type) {
+	case *ast.DotExpression:
+		object, ok := callee.Left.(*ast.Identifier)
+		if !ok {
+			return ""
+		}
+		of, member := string(object.Name), string(callee.Identifier.Name)
+		if slices.Contains(operations[of], member) && !n.declared[of] {
+			return of + "." + member
+		}
+	case *ast.Identifier:
+		if slices.Contains(n.async, string(callee.Name)) {
+			return string(callee.Name)
+		}
+	}
+	return ""
 }
 
 // fromOne returns a position whose column is counted from 1, as that of a script without a source
@@ -63,9 +109,11 @@ var defined = sync.OnceValue(func() map[string]bool {
 
 // names are those of a syntax tree, for which goja has no walk.
 type names struct {
-	declared map[string]bool
-	used     []use // in the order of the text, nearly
-	seen     map[uintptr]bool
+	declared   map[string]bool
+	async      []string                   // names of functions
+	used       []use                      // in the order of the text, nearly
+	statements []*ast.ExpressionStatement // whose value nothing uses
+	seen       map[uintptr]bool
 }
 
 type use struct {
@@ -117,6 +165,16 @@ func (n *names) walk(v reflect.Value, declaring bool) {
 // fields walks the parts of a node.
 func (n *names) fields(v reflect.Value, declaring bool) {
 	switch node := v.Addr().Interface().(type) {
+	case *ast.ExpressionStatement:
+		n.statements = append(n.statements, node)
+	case *ast.FunctionLiteral:
+		if node.Async && node.Name != nil {
+			n.async = append(n.async, string(node.Name.Name))
+		}
+	case *ast.Binding:
+		if id, ok := node.Target.(*ast.Identifier); ok && isAsync(node.Initializer) {
+			n.async = append(n.async, string(id.Name))
+		}
 	case *ast.LabelledStatement:
 		n.walk(reflect.ValueOf(&node.Statement).Elem(), false)
 		return
@@ -139,6 +197,16 @@ func (n *names) fields(v reflect.Value, declaring bool) {
 		within := declaring && field.Name != "Initializer" && field.Name != "Key"
 		n.walk(v.Field(i), within || declares[field.Name])
 	}
+}
+
+func isAsync(e ast.Expression) bool {
+	switch f := e.(type) {
+	case *ast.FunctionLiteral:
+		return f.Async
+	case *ast.ArrowFunctionLiteral:
+		return f.Async
+	}
+	return false
 }
 
 func (n *names) name(id *ast.Identifier, declaring bool) {
