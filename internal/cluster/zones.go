@@ -19,8 +19,8 @@ var digested = []string{
 	"Europe/Moscow", "Pacific/Apia", "Pacific/Auckland", "Pacific/Fiji",
 }
 
-// Zones returns a digest of the data of some time zones that this process has: their offsets in each week of the years
-// 2020 to 2039. Nodes whose digests differ may find different instants for a schedule.
+// Zones returns a digest of the data of some time zones that this process has: each change of their offsets from 2020 to
+// 2039. Nodes whose digests differ may find different instants for a schedule.
 var Zones = sync.OnceValue(func() string {
 	sum := sha256.New()
 	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -30,9 +30,14 @@ var Zones = sync.OnceValue(func() string {
 			fmt.Fprintf(sum, "%s unknown\n", name) // a hash returns no error
 			continue
 		}
-		for at := from; at.Before(to); at = at.AddDate(0, 0, 7) {
-			_, offset := at.In(zone).Zone()
+		for at := from.In(zone); at.Before(to); {
+			_, offset := at.Zone()
 			fmt.Fprintf(sum, "%s %d %d\n", name, at.Unix(), offset) // a hash returns no error
+			_, next := at.ZoneBounds()
+			if !next.After(at) {
+				break // nothing changes later
+			}
+			at = next
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])

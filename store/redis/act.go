@@ -63,8 +63,12 @@ func (c *committing) addLeases(a *act, turns []int) {
 	shards, slots := map[store.Shard]bool{}, map[int]bool{} // of turns; of commands that claim
 	claims := func(list []store.Command) {
 		for i := range list {
-			if list[i].Claim {
-				slots[c.slotOfCommand(&list[i])] = true
+			if !list[i].Claim {
+				continue
+			}
+			slots[c.slotOfCommand(&list[i])] = true
+			if no := replaced(list[i].RunID); no > 0 { // on one part resolve has not looked who that is
+				slots[c.SlotOf(no)] = true
 			}
 		}
 	}

@@ -224,7 +224,8 @@ func (s *Store) search(ctx context.Context, f *store.Filter, after store.Place, 
 			if no := next[part].No; no != math.MaxInt64 {
 				from = strconv.FormatInt(int64(no), 10)
 			}
-			a.text(way, flag(f.Values), strconv.Itoa(f.Longest), from)
+			a.text(listing(way, f)...)
+			a.text(from)
 			a.count(window)
 			name := func(name string) { a.text(name) }
 			switch way {
@@ -280,6 +281,11 @@ func (s *Store) search(ctx context.Context, f *store.Filter, after store.Place, 
 	}
 }
 
+// listing is how each call of the list script begins: by what it looks for runs, and how much of their values it returns.
+func listing(way string, f *store.Filter) []string {
+	return []string{way, flag(f.Values), strconv.Itoa(f.Longest)}
+}
+
 // named reads the runs that a filter names, newest first.
 func (s *Store) named(ctx context.Context, r *reader, f *store.Filter) ([]store.Run, error) {
 	nosByPart, idsByPart := map[int][]string{}, map[int][]string{}
@@ -303,8 +309,7 @@ func (s *Store) named(ctx context.Context, r *reader, f *store.Filter) ([]store.
 	var calls []call
 	for way, lists := range map[string]map[int][]string{byNumbers: nosByPart, byIDs: idsByPart} {
 		for part, list := range lists {
-			calls = append(calls, call{part, append([]string{way, flag(f.Values), strconv.Itoa(f.Longest),
-				strconv.Itoa(len(list))}, list...)})
+			calls = append(calls, call{part, append(append(listing(way, f), strconv.Itoa(len(list))), list...)})
 		}
 	}
 	if len(calls) == 0 {

@@ -140,7 +140,7 @@ func (c *committing) find(ctx context.Context, names map[string]store.RunNo) err
 func (c *committing) findOf(ctx context.Context, ids []string, names map[string]store.RunNo) error {
 	calls := make([]call, len(ids))
 	for i, id := range ids {
-		calls[i] = call{c.partOfRun(names[id]), []string{byIDs, flag(false), "1", id}}
+		calls[i] = call{c.partOfRun(names[id]), append(listing(byIDs, &store.Filter{}), "1", id)}
 	}
 	replies, err := c.run(ctx, listScript, "find replaced runs", calls...)
 	if err != nil {
