@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ type lacks struct {
 	found map[string]lackFound
 }
 
+// maxNoted is of how many runs it is noted at once; of the others when these are found no more.
+const maxNoted = 10 * store.MaxLacks
+
 type lackFound struct {
 	text string
 	at   time.Time
@@ -27,8 +31,11 @@ func (l *lacks) note(runID string, err error) {
 	if l.found == nil {
 		l.found = map[string]lackFound{}
 	}
+	if _, known := l.found[runID]; !known && len(l.found) >= maxNoted {
+		return
+	}
 	text := runID + ": " + err.Error()
-	l.found[runID] = lackFound{text[:min(len(text), store.MaxLack)], time.Now()}
+	l.found[runID] = lackFound{strings.ToValidUTF8(text[:min(len(text), store.MaxLack)], ""), time.Now()}
 }
 
 // list returns what was found lately, sorted, up to store.MaxLacks. What is lacking is found again at each try.
