@@ -19,8 +19,8 @@ var digested = []string{
 	"Europe/Moscow", "Pacific/Apia", "Pacific/Auckland", "Pacific/Fiji",
 }
 
-// Zones returns a digest of the data of some time zones that this process has: each change of their offsets from 2020 to
-// 2039. Nodes whose digests differ may find different instants for a schedule.
+// Zones returns a digest of the data of some time zones that this process has: each change of their offsets from 2020
+// to 2039. Nodes whose digests differ may find different instants for a schedule.
 var Zones = sync.OnceValue(func() string {
 	sum := sha256.New()
 	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -263,7 +263,7 @@ func (c *committing) commitOn(ctx context.Context, calls []call) ([]reply, error
 		m, ok, err := c.commitConn.commit(ctx, c.Store, commitScript, calls[0])
 		switch {
 		case err != nil:
-			return nil, classify(what, err, false)
+			return nil, classify(ctx, what, err, false)
 		case ok:
 			return []reply{m}, c.kept(ctx, what)
 		}

@@ -85,7 +85,7 @@ func ReadSchema(ctx context.Context, url string, opts ...Option) (SchemaStatus, 
 	case rueidis.IsRedisNil(err):
 		return status, nil
 	case err != nil:
-		return status, classify("read the schema", err, false)
+		return status, classify(ctx, "read the schema", err, false)
 	}
 	if status.Store, err = strconv.Atoi(text); err != nil {
 		return status, fmt.Errorf("read the schema: %w: found %.40q", store.ErrDamaged, text)

@@ -281,7 +281,8 @@ func (s *Store) search(ctx context.Context, f *store.Filter, after store.Place, 
 	}
 }
 
-// listing is how each call of the list script begins: by what it looks for runs, and how much of their values it returns.
+// listing is how each call of the list script begins: by what it looks for runs, and how much of their values it
+// returns.
 func listing(way string, f *store.Filter) []string {
 	return []string{way, flag(f.Values), strconv.Itoa(f.Longest)}
 }

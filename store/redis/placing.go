@@ -132,7 +132,7 @@ func (s *opening) settle(ctx context.Context, m *meta) error {
 	for part, answer := range replies {
 		if errs[part] != nil {
 			if missing == nil {
-				missing = classify(fmt.Sprintf("read the numbers of part %d", part), errs[part], false)
+				missing = classify(limited, fmt.Sprintf("read the numbers of part %d", part), errs[part], false)
 			}
 			continue
 		}
@@ -166,8 +166,8 @@ func (s *opening) settle(ctx context.Context, m *meta) error {
 		defer cancel()
 		_, errs := s.apart(limited, noteScript, note)
 		for _, err := range errs {
-			if err != nil && !away(classify("", err, false)) { // otherwise the next process does it
-				return classify("note what the store is", err, false)
+			if err != nil && !away(classify(limited, "", err, false)) { // otherwise the next process does it
+				return classify(limited, "note what the store is", err, false)
 			}
 		}
 	}

@@ -122,7 +122,7 @@ func (s *opening) open(ctx context.Context) error {
 	if s.known.cluster {
 		masters, err := s.topology(ctx)
 		if err != nil {
-			return classify("ask for the masters of the cluster", err, false)
+			return classify(ctx, "ask for the masters of the cluster", err, false)
 		}
 		s.masters = masters
 	}

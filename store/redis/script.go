@@ -137,7 +137,7 @@ func (s *Store) run(ctx context.Context, sc *script, what string, calls ...call)
 	}
 	for i, err := range errs {
 		if err != nil {
-			return nil, classify(at(s, what, calls[i].part), err, !sc.read && len(calls) > 1)
+			return nil, classify(ctx, at(s, what, calls[i].part), err, !sc.read && len(calls) > 1)
 		}
 	}
 	if !sc.read {
@@ -259,11 +259,12 @@ var classes = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY
 	"NOREPLICAS", "MOVED", "ASK", "NOSCRIPT"}
 
 // classify gives an error of the client or the server its class in the contract.
-// several says that the act had more than one part, so that some may stand.
-func classify(what string, err error, several bool) error {
+// several says that the act had more than one part, so that some may stand. The client has deadlines of its own, for a
+// server that is silent: the caller's context tells whether a deadline was the caller's.
+func classify(ctx context.Context, what string, err error, several bool) error {
 	redisErr, ok := rueidis.IsRedisErr(err)
 	if !ok {
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w: %w", what, store.ErrUnknown, err)
 		}
 		return fmt.Errorf("%s: %w: %w: %w", what, store.ErrUnavailable, store.ErrUnknown, err)

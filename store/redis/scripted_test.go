@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,12 +210,28 @@ func TestWhatAServerRefusesHasNotHappened(t *testing.T) {
 	} {
 		says.Store(text)
 		err := client.Do(t.Context(), client.B().Evalsha().Sha1("s").Numkeys(0).Build()).Error()
-		one, several := classify("act", err, false), classify("act", err, true)
+		one, several := classify(t.Context(), "act", err, false), classify(t.Context(), "act", err, true)
 		if !errors.Is(one, store.ErrUnavailable) || errors.Is(one, store.ErrUnknown) {
 			t.Errorf("%s: %v; want that nothing has happened", text, one)
 		}
 		if !errors.Is(several, store.ErrUnavailable) || !errors.Is(several, store.ErrUnknown) {
 			t.Errorf("%s, of several parts: %v; want that it is unknown", text, several)
+		}
+	}
+}
+
+// TestASilentServerIsAway: the client gave up before the caller did. Its error may be that of a context; who reads tries
+// it again all the same.
+func TestASilentServerIsAway(t *testing.T) {
+	t.Parallel()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, err := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded} {
+		if got := classify(t.Context(), "act", err, false); !errors.Is(got, store.ErrUnavailable) || !errors.Is(got, store.ErrUnknown) {
+			t.Errorf("%v: %v; want that the server is away, and the outcome unknown", err, got)
+		}
+		if got := classify(ended, "act", err, false); errors.Is(got, store.ErrUnavailable) || !errors.Is(got, store.ErrUnknown) {
+			t.Errorf("%v, by the caller: %v; want that the outcome is unknown", err, got)
 		}
 	}
 }

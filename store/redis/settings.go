@@ -96,7 +96,7 @@ func (s *Store) ask(ctx, limited context.Context, last *settings) (k settings, s
 				silent = silent || limited.Err() != nil
 				continue // a replica or a node that is down; the masters are counted
 			}
-			return k, silent, classify("ask "+a.address+" for its settings", a.err, false)
+			return k, silent, classify(limited, "ask "+a.address+" for its settings", a.err, false)
 		}
 		info := fields(a.text)
 		if info["loading"] == "1" { // until then it reports another append-only file
