@@ -220,17 +220,19 @@ func TestWhatAServerRefusesHasNotHappened(t *testing.T) {
 	}
 }
 
-// TestASilentServerIsAway: the client gave up before the caller did. Its error may be that of a context; who reads tries
+// TestASilentServerIsAway: the client gave up before the caller did. Its error may be that of a context. A reader tries
 // it again all the same.
 func TestASilentServerIsAway(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded} {
-		if got := classify(t.Context(), "act", err, false); !errors.Is(got, store.ErrUnavailable) || !errors.Is(got, store.ErrUnknown) {
+		got := classify(t.Context(), "act", err, false)
+		if !errors.Is(got, store.ErrUnavailable) || !errors.Is(got, store.ErrUnknown) {
 			t.Errorf("%v: %v; want that the server is away, and the outcome unknown", err, got)
 		}
-		if got := classify(ended, "act", err, false); errors.Is(got, store.ErrUnavailable) || !errors.Is(got, store.ErrUnknown) {
+		got = classify(ended, "act", err, false)
+		if errors.Is(got, store.ErrUnavailable) || !errors.Is(got, store.ErrUnknown) {
 			t.Errorf("%v, by the caller: %v; want that the outcome is unknown", err, got)
 		}
 	}

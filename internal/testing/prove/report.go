@@ -112,11 +112,7 @@ func (r *runner) holdBudget() error {
 	if err != nil {
 		return err
 	}
-	b, err := readBudget()
-	if err != nil {
-		return err
-	}
-	now, err := slowness()
+	now, b, err := thisMachine()
 	if err != nil {
 		return err
 	}
@@ -135,6 +131,14 @@ func (r *runner) holdBudget() error {
 		return errors.New("over the budget of tests:\n" + strings.Join(over, "\n"))
 	}
 	return nil
+}
+
+// thisMachine returns what a fixed piece of work takes here, and the budget with what it took where that was made.
+func thisMachine() (now time.Duration, b budget, err error) {
+	if b, err = readBudget(); err == nil {
+		now, err = slowness()
+	}
+	return now, b, err
 }
 
 // over returns a line for each package whose cost is above its budget. now is the calibration of this machine.
@@ -175,6 +179,9 @@ func (r *runner) report(out io.Writer, parts []part) {
 				c.Waited.Seconds())
 		}
 		fmt.Fprintf(w, "all %d packages\t%.1f\t\t\t\n", len(list), sum.Seconds())
+	}
+	if now, b, err := thisMachine(); err == nil {
+		fmt.Fprintf(w, "this machine\t%.2f\tfor %.2f\t\t\n", now.Seconds(), b.calibration.Seconds())
 	}
 	slices.SortFunc(r.ended, func(a, b result) int { return cmp.Compare(b.elapsed, a.elapsed) })
 	fmt.Fprintf(w, "\nslowest tests\twall\t\n")
