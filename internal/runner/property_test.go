@@ -10,10 +10,13 @@ import (
 	"github.com/stet-run/stet/internal/testing/soak"
 )
 
-// count is how many programs a property is tried on, as STET_SOAK says.
+// count is how many programs a property is tried on, as STET_SOAK says: a sixth of n if it says nothing.
 func count(t *testing.T, n int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		n /= 10
+	case !soak.Usual(t):
+		n /= 2
 	}
 	return soak.Cases(t, n)
 }
