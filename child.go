@@ -68,7 +68,7 @@ func (p ParentClose) applyChild(o *childOptions) { o.leave = p == LeaveChild }
 // Named, or a Key, where one scope starts several.
 //
 // The child's ID is that of an option ID, or of IDFrom, and otherwise derived. If a run has a
-// chosen ID, the rule is that of Start with UseExisting: the child is that run, whoever has
+// chosen ID, the rule is that of Start with UseExisting: the child is that run, even if another caller has
 // started it, if it has the same workflow and input; otherwise the error is ErrExists. A run that
 // another has started is not cancelled with this scope. Only where this run itself has started
 // it, at the same place, before it was rewound or has continued as new, a new child takes the

@@ -34,7 +34,7 @@ type RunInfo struct {
 	Cause       Cause        // of a stalled run, in one word; "": it is not stalled
 	Incarnation int          // how often it has continued as new
 	Generation  int          // how often it was rewound
-	Build       string       // the latest one that has worked on it; "": none, or unknown
+	Build       string       // of the process that worked on it last; "": no process, or unknown
 	Suspect     int          // how often its process died while it executed, as far as that is not refuted
 
 	Parent         store.RunNo // 0: it is no child
@@ -55,7 +55,7 @@ type RunInfo struct {
 	// *UnservedError. nil: one can execute it, or it has ended. Of Info and List.
 	Unserved error
 
-	// Why says why the run stands as it does, the most important first. A listing without values says
+	// Why says why the run is in its state, the most important cause first. A listing without values says
 	// nothing of what a suspended run waits for. Of Info and List.
 	Why []Why
 

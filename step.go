@@ -45,7 +45,7 @@ func (k Key) applyPublish(o *publishOptions) { o.key = string(k) }
 //
 // fn gets a context that ends when the attempt's time is over, when the branch
 // is cancelled, and when this node must stop. An error that fn returns after the node has
-// told it to stop counts for nothing, also a Permanent one: fn is executed again elsewhere.
+// stopped it counts for nothing, also a Permanent one: fn is executed again elsewhere.
 // A success counts. The value that Step returns has
 // passed the codec, live as in a replay. An error is a *StepError with the
 // causes, or ErrCancelled.

@@ -35,7 +35,7 @@ type Run struct {
 	Reason      string          `json:"reason,omitempty"`
 	Cause       stet.Cause      `json:"cause,omitempty"` // of a stalled run
 	Owed        []string        `json:"owed,omitempty"`  // steps that a cancelled run has not undone
-	Why         []stet.Why      `json:"why,omitempty"`   // it stands as it does, the most important first
+	Why         []stet.Why      `json:"why,omitempty"`   // why it is as it is, the most important first
 	WaitsFor    []stet.WaitInfo `json:"waits_for,omitempty"`
 	Lacks       string          `json:"lacks,omitempty"` // what it needs to go on that no process has
 	Tags        stet.Tags       `json:"tags,omitempty"`

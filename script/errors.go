@@ -169,7 +169,7 @@ func (r *run) installErrors() error {
 	return nil
 }
 
-// failure is the error that the run ends with for one that leaves the interpreter.
+// failure is the error that the run ends with when an error leaves the interpreter.
 func (r *run) failure(err error) error {
 	var overflow *goja.StackOverflowError
 	if errors.As(err, &overflow) {

@@ -212,7 +212,7 @@ func (r *run) owes() bool {
 	})
 }
 
-// track is told of promises that are rejected without a handler, and of handlers that come later.
+// track is called for promises that are rejected without a handler, and for handlers that come later.
 func (r *run) track(p *goja.Promise, is goja.PromiseRejectionOperation) {
 	if is == goja.PromiseRejectionReject {
 		r.rejected = append(r.rejected, p)

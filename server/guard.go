@@ -150,7 +150,7 @@ func (s *server) endpoint(e *endpoint.Endpoint) http.Handler {
 	})
 }
 
-// enterHeavy waits for a slot of those that read much of the store. leave gives it back.
+// enterHeavy waits for a slot for requests that read much of the store. leave gives it back.
 func (s *server) enterHeavy(c *endpoint.Call) (leave func(), err error) {
 	if leave = s.heavy.Enter(c.Request.Context(), c.Who.Name); leave == nil {
 		return nil, &endpoint.Error{Code: api.CodeBusy,

@@ -304,7 +304,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	})
 }
 
-// TestFollowersAreBounded: one more than 2,000, or than 1,000 of one identity, is told to come again.
+// TestFollowersAreBounded: a follower above 2,000, or above 1,000 of one identity, is asked to come again.
 func TestFollowersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)

@@ -26,7 +26,7 @@ type tokenList struct {
 	known map[[sha256.Size]byte]*stet.TokenInfo
 	read  time.Time // when the read of them began; zero: never
 
-	turn sync.Mutex // is held by the one that waits until an unknown token may be looked up
+	turn sync.Mutex // is held by the request that waits until an unknown token may be looked up
 }
 
 const (

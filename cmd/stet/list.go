@@ -150,7 +150,7 @@ func took(r *stet.RunInfo, now time.Time) string {
 	return duration(r.Ended.Sub(r.Started))
 }
 
-// detail says in a few words why a run stands as it does.
+// detail says in a few words why a run is in its state.
 func detail(c *cluster, info *stet.RunInfo) string {
 	if len(info.Why) == 0 || info.Status == store.Succeeded {
 		return ""
@@ -163,7 +163,7 @@ func detail(c *cluster, info *stet.RunInfo) string {
 	}
 	text := c.why(&w)
 	if w.Code == "failed" && w.Quote != "" {
-		text = w.Quote // the status stands beside it
+		text = w.Quote // the status is shown next to it
 	}
 	if more := len(info.Why) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

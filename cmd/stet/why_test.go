@@ -66,7 +66,7 @@ func spentOn(t *testing.T) map[string]string {
 	return on
 }
 
-// causes is a workflow of which each run stands still for the cause that is its input, and its children.
+// causes is a workflow whose runs do not go on, each for the cause in its input. Their children neither.
 func causes(blocked <-chan struct{}) []stet.Definition {
 	ask := stet.Message[string]("ask")
 	change := stet.Update[string, string]("change")

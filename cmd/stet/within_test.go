@@ -77,7 +77,7 @@ var inProcess sync.Mutex
 
 // withinTest executes the command line in the process of the test, in the folder and with the variables of a script.
 type withinTest struct {
-	variables []string // names of all that scripts set, and of those that stet reads
+	variables []string // names of variables that scripts set, and that stet reads
 }
 
 var (

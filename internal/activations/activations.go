@@ -31,7 +31,7 @@ type Activation interface {
 // Config is what a Memory is made from. All fields are required.
 type Config[A Activation] struct {
 	MaxRuns        int           // in memory; entities are counted by themselves
-	MaxParkedBytes int           // of those that are parked, which count as no runs of MaxRuns
+	MaxParkedBytes int           // of parked runs, which do not count for MaxRuns
 	ParkFor        time.Duration // how long one is parked
 	Drivers        *idle.Goroutines
 	// Make returns a new activation. number grows with each.

@@ -156,7 +156,7 @@ func TestRunsThatLeaveDuringAClaim(t *testing.T) {
 	}
 }
 
-// TestParkedRunsAreEvicted: those that were parked longest leave, as many as it takes, and one that is too large
+// TestParkedRunsAreEvicted: as many runs leave as it takes, the longest parked first, and a run that is too large
 // leaves at once. So does one that has been parked for long.
 func TestParkedRunsAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -225,13 +225,13 @@ func (c *Committer) write(ctx context.Context, b *batch) bool {
 	return true
 }
 
-// sayEvery is how often the log is told that a batch is not written yet.
+// sayEvery is how often a line is logged while a batch is not written.
 const sayEvery = time.Minute
 
 // commit writes one batch and repeats it while the store is away or does not
 // say what became of it. An error is the batch's own, or that ctx has ended.
 func (c *Committer) commit(ctx context.Context, b *batch) (store.BatchResult, error) {
-	var said time.Time // when the log was told last
+	var said time.Time // when the last line was logged
 	tries := 0
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		result, err := c.attempt(ctx, b)

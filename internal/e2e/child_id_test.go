@@ -11,7 +11,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// named is told, with an ID that follows from its input.
+// named waits for a message. The IDs of its runs follow from their input.
 var named = stet.Define("named", func(ctx stet.Context, _ string) (string, error) { return goOn.Receive(ctx) },
 	stet.IDFrom(func(text string) string { return text }))
 

@@ -58,7 +58,7 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
-// TestReservedCodes: a code of stet's own, and one that is given twice, are refused with what to do.
+// TestReservedCodes: a code of stet's own is refused with what to do, and a code that is given twice.
 func TestReservedCodes(t *testing.T) {
 	t.Parallel()
 	one, other := errors.New("one"), errors.New("other")

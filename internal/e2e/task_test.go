@@ -512,7 +512,7 @@ func TestCancelledTaskWithUndo(t *testing.T) {
 	}
 }
 
-// A worker that is lost, late or stopped may have executed the task: the run is not told so. When
+// A worker that is lost, late or stopped may have executed the task: the run does not learn of it. When
 // the run is cancelled, the task is executed to its end, and undone.
 func TestCancelUndoesATaskThatAWorkerMayHaveExecuted(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,7 @@ func TestNewSaysThatAnotherServiceHasTheStore(t *testing.T) {
 	})
 }
 
-// TestARunOfTheServiceThatStandsByIsUnserved: two services share a store with one owner. The one that stands by has the
+// TestARunOfTheServiceThatStandsByIsUnserved: two services share a store with one owner. The standby service has the
 // code, and executes nothing.
 func TestARunOfTheServiceThatStandsByIsUnserved(t *testing.T) {
 	t.Parallel()

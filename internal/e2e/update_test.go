@@ -455,7 +455,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestUpdatesOfAFormerIncarnation: when the run continues as new, the one that was received fails, and the next
+// TestUpdatesOfAFormerIncarnation: when the run continues as new, the update that was received fails, and the next
 // incarnation gets the other one. Repeated with their keys, both find their answers.
 func TestUpdatesOfAFormerIncarnation(t *testing.T) {
 	t.Parallel()

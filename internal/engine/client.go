@@ -21,7 +21,7 @@ func (e *Engine) Get(ctx context.Context, runID string) (store.Run, bool, error)
 	return e.get(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true})
 }
 
-// Head returns a run without its input and without the result of one that has succeeded, which may be large.
+// Head returns a run without its input, and without its result if it has succeeded: both may be large.
 func (e *Engine) Head(ctx context.Context, runID string) (store.Run, bool, error) {
 	return e.get(ctx, store.Filter{IDs: []string{runID}, Limit: 1, Values: true, Longest: -1})
 }

@@ -37,7 +37,7 @@ type dispatcher struct {
 	behind atomic.Bool // a claim is requested when most of what was claimed is loaded
 	unsure atomic.Bool // since reloadClaimed a claim has failed, or what one may have claimed has left memory
 
-	failures int       // claims that have failed since the last one that has not; of run, as said is
+	failures int       // claims that have failed since the last success; of run, as said is
 	said     time.Time // when that was logged
 
 	mu         sync.Mutex

@@ -40,7 +40,7 @@ type Config struct {
 // Its methods are for one goroutine at a time.
 type Machine struct {
 	cfg   Config
-	sizes map[string]int // of what stands, in bytes of locations and values
+	sizes map[string]int // of the open entries, in bytes of locations and values
 	bytes int            // all of them
 
 	items   []store.Item              // delivered and not given to the rules, by number
@@ -296,7 +296,7 @@ func (m *Machine) NextTimer() (at store.Time, needsInbox bool) {
 	return m.cfg.Rules.Wake(), false
 }
 
-// stands notes the size of what stands at a location from now on.
+// stands notes the size of the entry that is open at a location from now on.
 func (m *Machine) stands(e *store.Entry) {
 	m.gone(e.Loc)
 	size := len(e.Loc) + len(e.Value)
@@ -304,7 +304,7 @@ func (m *Machine) stands(e *store.Entry) {
 	m.bytes += size
 }
 
-// gone notes that nothing stands at a location any more.
+// gone notes that no entry is open at a location any more.
 func (m *Machine) gone(loc string) {
 	m.bytes -= m.sizes[loc]
 	delete(m.sizes, loc)
@@ -312,7 +312,7 @@ func (m *Machine) gone(loc string) {
 
 const (
 	machineBytes = 4 << 10 // a machine with rules that know nothing yet
-	recordBytes  = 200     // what stands at a location, without its text and value
+	recordBytes  = 200     // of an open entry, without its location and value
 	itemBytes    = 400     // an item, without its texts and value
 )
 

@@ -55,7 +55,7 @@ type Shelf struct {
 	Source Source              // nil: none
 	Beside []string            // other names that Executed returns
 
-	told     sync.Map   // workflows whose code was lacking, and when that was told
+	told     sync.Map   // workflows whose code was lacking, and when that was logged
 	changing sync.Mutex // held while the names are read and replaced
 	names    atomic.Pointer[names]
 }
@@ -187,7 +187,7 @@ func (s *Shelf) Fetch(ctx context.Context, limit time.Duration, of *store.Snapsh
 	return err
 }
 
-// again is after what time the lack of a workflow's code is told again.
+// again is the time after which the lack of a workflow's code is logged again.
 const again = time.Minute
 
 // Tell reports whether the log is to be told at a time that the code of a workflow is lacking: once a minute, however

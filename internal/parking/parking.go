@@ -1,4 +1,4 @@
-// Package parking keeps what rests in memory within a number of bytes: when there is too much, those that have
+// Package parking keeps what rests in memory within a number of bytes: when there is too much, the items that have
 // rested longest go; otherwise each goes after a time. It knows nothing of the items.
 package parking
 
@@ -35,7 +35,7 @@ func (l *Lot[T]) Bytes() int { return l.used }
 // Has reports whether an item rests.
 func (l *Lot[T]) Has(item T) bool { return l.of[item] != nil }
 
-// Park lets an item rest from now on, and returns those that leave the lot because of it, in the order of
+// Park lets an item rest from now on, and returns the items that leave the lot because of it, in the order of
 // leaving: those that have rested longest, or the item itself if it alone is too large.
 func (l *Lot[T]) Park(item T, bytes int, now time.Time) (out []T) {
 	l.Remove(item)

@@ -8,7 +8,7 @@ import (
 	"github.com/stet-run/stet/internal/parking"
 )
 
-// TestTheOldestMakeRoom: as many leave as it takes, those that have rested longest first.
+// TestTheOldestMakeRoom: as many items leave as it takes, the longest parked first.
 func TestTheOldestMakeRoom(t *testing.T) {
 	now := time.Now()
 	lot := parking.New[string](100, time.Hour)

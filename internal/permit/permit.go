@@ -34,7 +34,7 @@ type Place struct {
 	Release bool `cbor:"5,keyasint,omitempty"`
 	// Cost is how many units of a rate the permit takes; 0: 1.
 	Cost int `cbor:"6,keyasint,omitempty"`
-	// Parent is the ID of the run that has started the one that asks; "": none has. It goes with
+	// Parent is the ID of the asking run's parent; "": it has none. It goes with
 	// the ask, and is not stored with the place.
 	Parent string `cbor:"-"`
 }

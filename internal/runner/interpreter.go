@@ -178,7 +178,7 @@ func New(cfg Config) *Interpreter {
 	r.undo.open = func() []location.Loc { return append(r.steps.Owing(r.j.Pending()), r.runs.Owing()...) }
 	r.steps = attempts.New(r.j, owner{r}, cfg.PauseAfter, cfg.First)
 	r.Deliver(cfg.Items...)
-	r.cfg.Items = nil // those that were not received are in mailboxes now
+	r.cfg.Items = nil // items that were not received are in mailboxes now
 	r.root = r.begin(func(b *Branch) (any, error) {
 		output, failure := cfg.Code(b)
 		r.end(output, failure)

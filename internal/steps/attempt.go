@@ -310,7 +310,7 @@ func (a *Attempt) Resumed() store.Time { return a.body.Resumed }
 // Key returns the step's idempotency key.
 func (a *Attempt) Key() string { return a.body.Key() }
 
-// beat renews the attempt's timeout and delivers detail, once a second: one that comes sooner
+// beat renews the attempt's timeout and delivers detail, once a second: a detail that comes sooner
 // waits, and the next one takes its place. nil: there is none.
 func (a *Attempt) beat(detail []byte) {
 	a.mu.Lock()

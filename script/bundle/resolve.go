@@ -14,10 +14,10 @@ import (
 // relative imports are resolved here, where no such file counts. An import of a package is left to the bundler,
 // and so are imports within a package: its own package.json counts then.
 
-// endings are those that an import may leave out, in the order in which they are tried.
+// endings may be left out by an import. They are tried in this order.
 var endings = []string{".tsx", ".ts", ".jsx", ".js", ".json"}
 
-// typed are the endings of TypeScript for those that an import has.
+// typed are the endings of TypeScript for the endings of an import.
 var typed = map[string][]string{".js": {".ts", ".tsx"}, ".jsx": {".ts", ".tsx"}, ".mjs": {".mts"}, ".cjs": {".cts"}}
 
 // resolving is the plugin that resolves imports.

@@ -74,7 +74,7 @@ func (f *feed) drop(to int64) {
 	}
 }
 
-// abandon answers the updates that have no answer, or of these only those that were received.
+// abandon answers the updates that have no answer, or only the received ones among them.
 func (r *run) abandon(received bool) {
 	for _, it := range r.items {
 		if it.Kind == store.ItemUpdate && it.Verdict == nil && (!received || it.State == store.Consumed) {

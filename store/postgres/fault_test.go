@@ -126,7 +126,7 @@ func (a *away) DSN() string  { return a.TCP(a.proxy.Addr()) }
 func (a *away) Stop() error  { a.proxy.Refuse(true); return nil }
 func (a *away) Start() error { a.proxy.Refuse(false); return nil }
 
-// stopped is a server that can be stopped, or what stands for one.
+// stopped is a server that can be stopped, or its stand-in.
 type stopped interface {
 	dsn
 	Stop() error

@@ -47,7 +47,7 @@ type head struct {
 	Source   *permit.Source   `cbor:"5,keyasint,omitempty"` // of the declared settings
 	Override *permit.Override `cbor:"6,keyasint,omitempty"`
 	PausedBy *permit.Source   `cbor:"7,keyasint,omitempty"`
-	// Asked are the names of tasks for which workers have asked, the one that was noted longest ago first.
+	// Asked are the names of tasks for which workers have asked, in the order in which they were noted.
 	// Forgot says that there were more than are kept.
 	Asked  []askedFor `cbor:"8,keyasint,omitempty"`
 	Forgot bool       `cbor:"9,keyasint,omitempty"`

@@ -212,7 +212,7 @@ const (
 	askedEvery = store.Time(time.Hour / time.Microsecond) // how often it is noted that workers still ask
 )
 
-// noteAsked notes for which tasks workers ask, so that it can be said of one that none does.
+// noteAsked notes for which tasks workers ask. Screens say of the other tasks that no worker has asked for them.
 func (q *Rules) noteAsked(names []string, now store.Time, w *entity.Writer) {
 	noted := false
 	for _, name := range names {

@@ -105,7 +105,7 @@ type Journal struct {
 	entries int // recorded and new
 	bytes   int
 	loaded  int                    // bytes of memory that Config.Entries take
-	shares  []share                // of the budget that are not used up and that the log will be told
+	shares  []share                // of the budget that are not used up: a line is logged for each
 	pruned  map[location.Loc]int64 // the oldest iteration of loops that keeps its history
 }
 
@@ -286,7 +286,7 @@ type share struct {
 	text string // for the log
 }
 
-// shares are the parts of a budget. The log is told once when each is used up.
+// shares are the parts of a budget. A line is logged once when each is used up.
 var shares = []share{
 	{0.5, "the run has used half of its budget"}, {0.8, "the run has used 80 % of its budget"},
 }

@@ -19,7 +19,7 @@ import (
 type Child struct {
 	Call     sched.Call
 	Workflow string
-	// ID is the one that the code gives the child; "": it is derived. Find looks for the run that
+	// ID is what the code calls the child; "": the ID is derived. Find looks for the run that
 	// has it, with its input, when a child that is not recorded is started; nil: there is none. It
 	// is called on the run's goroutine, and an error breaks the activation.
 	ID      string
@@ -246,7 +246,7 @@ func (o *child) Start() {
 	o.arrive()
 }
 
-// begin sends the start of the child, and of one that its code has named the watch that brings
+// begin sends the start of the child. If the code has named it, it also sends the watch that brings
 // its end.
 func (o *child) begin() {
 	o.J.Log.Send(o.command())
@@ -296,7 +296,7 @@ func (o *child) Take() {
 	o.begin()
 }
 
-// goesAgain reports whether the child is started in place of a former one that has ended.
+// goesAgain reports whether the child is started in place of a former child that has ended.
 func (o *child) goesAgain() bool {
 	if o.lost || o.link.Former == "" || o.ends || o.end == nil {
 		return false

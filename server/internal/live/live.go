@@ -128,7 +128,7 @@ func (p place) same(o place) bool {
 	return p.Incarnation == o.Incarnation && p.Generation == o.Generation
 }
 
-// sum is the hash of what was told.
+// sum is the hash of an event that was sent.
 type sum [sha256.Size]byte
 
 // Follower tells what changes of its subjects.
@@ -137,7 +137,7 @@ type Follower struct {
 	view     *view.View
 	subjects Subjects
 	places   map[string]place
-	told     map[string]sum  // of what was told last, by event and subject: the texts may be large
+	told     map[string]sum  // of the last event sent, by event and subject: the texts may be large
 	hints    chan struct{}   // nil: it does not listen
 	joined   map[string]*hub // by the ID of a run
 	// Tell sends an event. An error ends the follower's round.

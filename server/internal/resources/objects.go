@@ -145,7 +145,7 @@ const (
 	maxInstants = 45_000
 	// maxYears bounds how far the instants of one request go: after so many years the calendar repeats.
 	maxYears = 400
-	// lastYear is the last one that RFC 3339 can write.
+	// lastYear is the last year that RFC 3339 can write.
 	lastYear = 9999
 )
 

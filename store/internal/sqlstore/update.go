@@ -137,7 +137,7 @@ func (b *Batch) continueAsNew(turn *store.Turn) error {
 }
 
 // abandon answers the updates of a run that have no answer, or only some. It is called when a
-// run ends or, for those that were received, continues as new.
+// run ends or, for the updates that were received, continues as new.
 func (b *Batch) abandon(run store.RunNo, some string) error {
 	_, err := b.Rows.Exec(`UPDATE stet.inbox /*sqlite INDEXED BY stet.inbox_unanswered */
 		SET state={consumed}, val=NULL, headers=NULL, verdict=$1 WHERE run_no=$2 AND kind={update} AND verdict IS NULL`+some,

@@ -750,7 +750,7 @@ func TestEveryStallIsExplained(t *testing.T) {
 	}
 }
 
-// TestExplanationsNameNoRefusedVerb: what a run refuses is not proposed, and one that has undone its steps is rewound.
+// TestExplanationsNameNoRefusedVerb: what a run refuses is not proposed. A run that has undone its steps is rewound.
 func TestExplanationsNameNoRefusedVerb(t *testing.T) {
 	failed := []stet.Why{{Code: "failed"}}
 	e := explain(&api.Run{Status: store.Failed, RewindBefore: "charge", Why: failed,
