@@ -173,7 +173,7 @@ func TestStatementTimeout(t *testing.T) {
 	server := newDatabase(t)
 	admin := application(t, server.DSN())
 	open(t, server.DSN(), postgres.AllowLoss()) // makes the tables, for which that is too short on a busy machine
-	s := open(t, server.DSN()+" statement_timeout=500", postgres.AllowLoss())
+	s := open(t, server.DSN()+" statement_timeout=3000", postgres.AllowLoss()) // a busy machine reads within that
 	const runs = 60
 	gate := make(chan struct{})
 	flow := stet.Define("flow", func(ctx stet.Context, n int) (int, error) {
@@ -197,9 +197,9 @@ func TestStatementTimeout(t *testing.T) {
 			}
 		})
 	}
-	// Each entry takes 25 ms, so 60 take 1.5 s.
+	// Each entry takes 100 ms, so 60 take 6 s.
 	if _, err := admin.Exec(t.Context(), `CREATE FUNCTION stet.slow() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN PERFORM pg_sleep(0.025); RETURN new; END $$;
+		$$ BEGIN PERFORM pg_sleep(0.1); RETURN new; END $$;
 		CREATE TRIGGER slow BEFORE INSERT ON stet.entries FOR EACH ROW EXECUTE FUNCTION stet.slow()`); err != nil {
 		t.Fatal(err)
 	}
