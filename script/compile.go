@@ -8,22 +8,29 @@ import (
 	"math/big"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/parser"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/script/internal/bounds"
 )
 
 // MaxSource is the most bytes that a script may have, bundled.
 const MaxSource = 256 << 10
 
+// maxCompile is how long a script may take to compile. What bounds.Check lets pass takes a second or two on an idle
+// machine.
+const maxCompile = 30 * time.Second
+
 // Workflow is the definition that Compile gives: input and result are JSON.
 type Workflow = stet.Workflow[json.RawMessage, json.RawMessage]
 
 // ErrSource says that a script cannot be compiled: it does not parse, uses a regular
-// expression that Go's engine does not take, or is too large. The text has all places.
+// expression that Go's engine does not take, or is too large: it has more than MaxSource bytes, 200 brackets that are
+// open at one place, or 4,000 words and signs in a statement. The text has the places.
 var ErrSource = errors.New("the script cannot be compiled")
 
 // Compile makes a workflow of a script: one that defines a function workflow, or one that
@@ -96,8 +103,47 @@ type parsed struct {
 func parse(name, source string) (parsed, error) {
 	var p parsed
 	if len(source) > MaxSource {
-		return p, fmt.Errorf("script %s: expected at most %d bytes, found %d: %w", name, MaxSource, len(source), ErrSource)
+		return p, fmt.Errorf("script %s: expected at most %d bytes, found %d: pass data as input, or do in a task what "+
+			"needs a large library: %w", name, MaxSource, len(source), ErrSource)
 	}
+	if err := bounds.Check(name+".js", source); err != nil {
+		return p, fmt.Errorf("script %s: %w: %w", name, err, ErrSource)
+	}
+	p, err := inTime(maxCompile, func() (parsed, error) { return parseBounded(name, source) })
+	if errors.Is(err, errLate) {
+		return p, fmt.Errorf("script %s: expected that it compiles within %s, found that it takes longer: divide its "+
+			"longest functions, or deploy it when the machine is less busy: %w", name, maxCompile, ErrSource)
+	}
+	return p, err
+}
+
+var errLate = errors.New("late")
+
+// inTime returns what f returns, or errLate after a time. Nothing can end f, which then goes on for nobody.
+func inTime[T any](limit time.Duration, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-late.C:
+		var none T
+		return none, errLate
+	}
+}
+
+// parseBounded parses a source that is within its bounds.
+func parseBounded(name, source string) (parsed, error) {
+	var p parsed
 	tree, err := syntax(name, source)
 	if err != nil {
 		return p, err
