@@ -35,7 +35,7 @@ func TestWorkersKeepIntegers(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				text, err := io.ReadAll(r.Body) // otherwise the server does not notice that the worker has gone
 				if err != nil {
-					t.Error(err)
+					return // the worker was killed at the end of the test
 				}
 				switch r.URL.Path {
 				case "/api/v1/tasks/lease":

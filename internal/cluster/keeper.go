@@ -126,6 +126,11 @@ func (k *Keeper) acquire(ctx context.Context) (Term, error) {
 		}
 		switch {
 		case err == nil && by == nil:
+			if !t.Clean {
+				if now := k.describe(ctx); now.Now != 0 {
+					before.Nodes = now.Nodes // the holder was heard of since it was seen first
+				}
+			}
 			if lost := logLost(k.Log, k.Node.ID, &before, t.acquired); len(lost) > 0 {
 				k.lost.add(lost)
 				k.announce(ctx)
