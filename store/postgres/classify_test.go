@@ -172,8 +172,9 @@ func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
 	server := newDatabase(t)
 	admin := application(t, server.DSN())
-	open(t, server.DSN(), postgres.AllowLoss()) // makes the tables, for which that is too short on a busy machine
-	s := open(t, server.DSN()+" statement_timeout=3000", postgres.AllowLoss()) // a busy machine reads within that
+	// The tables are made without the limit, and a busy machine reads within it.
+	open(t, server.DSN(), postgres.AllowLoss())
+	s := open(t, server.DSN()+" statement_timeout=3000", postgres.AllowLoss())
 	const runs = 60
 	gate := make(chan struct{})
 	flow := stet.Define("flow", func(ctx stet.Context, n int) (int, error) {
