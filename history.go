@@ -322,15 +322,23 @@ type HistoryQuery struct {
 	// At selects exactly the entries at these locations, as HistoryEntry.Location gives them;
 	// nil: all. Where nothing is recorded, nothing is returned.
 	At []string
+	// Run is the run, as it was read a moment ago: its row is not read again. Of it only Number and
+	// Incarnation count. nil: the row is read. If the run has continued as new since, nothing is returned.
+	Run *RunInfo
 }
 
 // History returns what is recorded of a run, in the order of locations: names
 // in byte order, occurrences and iterations by number. Errors: ErrNotFound, and
 // ErrInvalid for a location that is none.
 func (r Runs) History(ctx context.Context, runID string, q HistoryQuery) ([]HistoryEntry, error) {
-	run, err := r.engine.find(ctx, runID)
-	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
+	run := &store.Run{}
+	if q.Run != nil {
+		run.No, run.Incarnation = q.Run.Number, q.Run.Incarnation
+	} else {
+		var err error
+		if run, err = r.engine.find(ctx, runID); err != nil {
+			return nil, fmt.Errorf("history: %w", err)
+		}
 	}
 	query := store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Limit: q.Limit, Values: q.Values}
 	if q.After != "" {

@@ -32,6 +32,32 @@ type Shape struct {
 	// Boxes are the operations and the scopes that they stand in. The first is the run, and
 	// each comes before those in it.
 	Boxes []ShapeBox
+
+	// Used is how much of its budget the history has used.
+	Used HistoryUse
+}
+
+// HistoryUse is the size of a run's history, and what it may have. A run at one of the limits stalls with the
+// cause CauseBudget.
+type HistoryUse struct {
+	Entries int // operations that are recorded
+	Bytes   int // of their values, as they are stored
+	// MaxEntries and MaxBytes are those of the engine that was asked (Config.MaxEntries, Config.MaxBytes). The
+	// engine that executes the run may have others.
+	MaxEntries, MaxBytes int
+}
+
+// Share returns the larger of the parts that are used of both limits: 0.8 is 80 %. A history that was written
+// with larger limits has used more than 1.
+func (u HistoryUse) Share() float64 {
+	share := 0.0
+	if u.MaxEntries > 0 {
+		share = float64(u.Entries) / float64(u.MaxEntries)
+	}
+	if u.MaxBytes > 0 {
+		share = max(share, float64(u.Bytes)/float64(u.MaxBytes))
+	}
+	return share
 }
 
 // TimeSpent is a part of a run's time.
@@ -109,6 +135,10 @@ func (r Runs) Shape(ctx context.Context, runID string) (*Shape, error) {
 	s := &Shape{
 		Path: make([]PathPart, len(path.Parts)), From: path.From.Time(), To: path.To.Time(),
 		After: path.After, Cut: path.Cut, Boxes: make([]ShapeBox, len(boxes)),
+	}
+	s.Used = HistoryUse{len(entries), 0, r.engine.limits.Entries, r.engine.limits.Bytes}
+	for i := range entries {
+		s.Used.Bytes += entries[i].Size
 	}
 	for _, share := range path.Shares(run, entries, facts) {
 		s.Spent = append(s.Spent, TimeSpent{string(share.Term), share.Queue, share.String(), share.Took, share.Grows})

@@ -17,6 +17,16 @@ type Shape struct {
 	// Spent is what the time from From to To went to: all of it add up to that.
 	Spent []TimeSpent `json:"spent"`
 	Boxes []ShapeBox  `json:"boxes,omitempty"` // the first is the run; each comes before those in it
+	// Used is the size of the history, and what it may have. Max* are those of the process that answers.
+	Used HistoryUse `json:"used"`
+}
+
+// HistoryUse is how much of its budget the history of a run has used: operations, and bytes of their values.
+type HistoryUse struct {
+	Entries    int `json:"entries"`
+	Bytes      int `json:"bytes"`
+	MaxEntries int `json:"max_entries"`
+	MaxBytes   int `json:"max_bytes"`
 }
 
 // PathPart is an operation on the critical path.
@@ -58,7 +68,7 @@ type ShapeBox struct {
 // ShapeOf returns the form of a shape.
 func ShapeOf(s *stet.Shape) *Shape {
 	v := &Shape{From: s.From, To: s.To, After: s.After.Microseconds(), Cut: s.Cut, Path: []PathPart{},
-		Spent: []TimeSpent{}}
+		Spent: []TimeSpent{}, Used: HistoryUse(s.Used)}
 	for _, t := range s.Spent {
 		v.Spent = append(v.Spent, TimeSpent{t.On, t.Queue, t.Text, t.Took.Microseconds(), t.Grows})
 	}

@@ -91,6 +91,7 @@ type story struct {
 	inbox      []api.Item
 	shown      *api.Shown
 	audit      []api.Audit
+	used       api.HistoryUse
 	cluster    *cluster
 	queue      *stet.QueueInfo // of the run; nil: none
 	missing    map[string]bool // queues that the run waits for and that do not exist
@@ -120,6 +121,11 @@ func (rc runCommands) show(ctx context.Context, from side, id string, width int,
 	if it.audit, err = from.audit(ctx, run); err != nil {
 		return err
 	}
+	shape, err := from.shape(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	it.used = shape.Used
 	letters, err := from.letters(ctx, store.DeadFilter{RunIDs: []string{run.ID}, Limit: pageRuns})
 	if err != nil {
 		return err
@@ -195,9 +201,10 @@ func (it *story) view() any {
 		Streams    []api.Stream     `json:"streams,omitempty"`
 		Operations []operation      `json:"operations"`
 		Audit      []api.Audit      `json:"audit,omitempty"`
+		Used       api.HistoryUse   `json:"used"` // of what its history may have
 	}{
 		it.run, it.cluster.owner(it.info.Shard), it.cluster.lacks(it.info),
-		it.inbox, it.shown.Values, it.shown.Streams, it.operations, it.audit,
+		it.inbox, it.shown.Values, it.shown.Streams, it.operations, it.audit, it.used,
 	}
 }
 
@@ -361,6 +368,7 @@ func (it *story) facts(width int) *grid {
 		fact("stream", printable(fmt.Sprintf("%s, %d items%s, the last one %s", f.Name, f.Last, kept,
 			moment(store.TimeOf(f.At)))))
 	}
+	fact("history", usedText(&it.used))
 	fact("input", short(string(it.run.Input), width))
 	fact("input size", amount(info.InputSize))
 	if info.Status == store.Succeeded {
@@ -420,6 +428,20 @@ func (it *story) origin() string {
 		return ""
 	}
 	return short(it.audit[i].Detail, math.MaxInt)
+}
+
+// usedText says how much of its budget a history has used. With half of it or more it says what happens at the end.
+func usedText(u *api.HistoryUse) string {
+	if u.Entries == 0 || u.MaxEntries <= 0 || u.MaxBytes <= 0 {
+		return ""
+	}
+	entries, bytes := u.Entries*100/u.MaxEntries, u.Bytes*100/u.MaxBytes
+	text := fmt.Sprintf("%d of %d entries (%d%%), %s of %s (%d%%)",
+		u.Entries, u.MaxEntries, entries, cmp.Or(amount(u.Bytes), "0 B"), amount(u.MaxBytes), bytes)
+	if max(entries, bytes) >= 50 {
+		text += "; when all is used it stalls until Config.MaxEntries or MaxBytes is raised"
+	}
+	return text
 }
 
 // positive returns n as text, or nothing for 0.

@@ -24,6 +24,7 @@ func (v *View) History(
 			o.Edit(e)
 		}
 	}
+	q.Run = info
 	values, limit := q.Values || q.At != nil, q.Limit
 	if q.Values = false; limit > 0 {
 		q.Limit++
@@ -40,7 +41,7 @@ func (v *View) History(
 		for i := range found {
 			entries[i] = api.EntryOf(&found[i])
 		}
-		return entries, more, fillTries(ctx, v.engine, runID, entries, edit)
+		return entries, more, fillTries(ctx, v.engine, info, entries, edit)
 	}
 	space := room(pageBytes)
 	wanted := []string{}
@@ -66,7 +67,7 @@ func (v *View) History(
 	entries = make([]*api.Entry, 0, len(found))
 	full := map[string]*stet.HistoryEntry{}
 	if len(wanted) > 0 {
-		read, err := v.engine.Runs().History(ctx, runID, stet.HistoryQuery{Values: true, At: wanted})
+		read, err := v.engine.Runs().History(ctx, runID, stet.HistoryQuery{Values: true, At: wanted, Run: info})
 		if err != nil {
 			return nil, false, err
 		}
@@ -125,7 +126,7 @@ func (v *View) entry(ctx context.Context, runID, location string) (*api.Entry, e
 	if err != nil {
 		return nil, err
 	}
-	found, err := v.engine.Runs().History(ctx, runID, stet.HistoryQuery{Values: true, At: []string{location}})
+	found, err := v.engine.Runs().History(ctx, runID, stet.HistoryQuery{Values: true, At: []string{location}, Run: info})
 	switch {
 	case err != nil:
 		return nil, err

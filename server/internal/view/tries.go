@@ -20,10 +20,10 @@ const (
 // which are part of the values. What is beyond the bounds stays without. edit edits what is
 // filled in.
 func fillTries(
-	ctx context.Context, engine *stet.Engine, runID string, entries []*api.Entry, edit func(*api.Entry),
+	ctx context.Context, engine *stet.Engine, run *stet.RunInfo, entries []*api.Entry, edit func(*api.Entry),
 ) error {
 	tried := map[string]*api.Entry{}
-	q := stet.HistoryQuery{Values: true}
+	q := stet.HistoryQuery{Values: true, Run: run}
 	left := maxTriedBytes
 	for _, o := range entries {
 		succeeded := 0
@@ -39,7 +39,7 @@ func fillTries(
 	if len(q.At) == 0 {
 		return nil
 	}
-	found, err := engine.Runs().History(ctx, runID, q)
+	found, err := engine.Runs().History(ctx, run.ID, q)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (v *View) read(ctx context.Context, runID string, longest int) (*stet.RunIn
 	return info, nil
 }
 
-// find returns the ID, number, workflow and status of a run within the limit, by one read without
+// find returns the ID, number, incarnation, workflow and status of a run within the limit, by one read without
 // values: for what shows no more of the run itself. See Info for the others.
 func (v *View) find(ctx context.Context, runID string) (*stet.RunInfo, error) {
 	if store.IsEntity(runID) {
@@ -110,7 +110,9 @@ func (v *View) find(ctx context.Context, runID string) (*stet.RunInfo, error) {
 		return nil, notFound("run", runID)
 	}
 	run := &page.Runs[0]
-	return &stet.RunInfo{ID: run.ID, Number: run.No, Workflow: run.Workflow, Status: run.Status}, nil
+	return &stet.RunInfo{
+		ID: run.ID, Number: run.No, Incarnation: run.Incarnation, Workflow: run.Workflow, Status: run.Status,
+	}, nil
 }
 
 // Read returns a run, with values of at most so many bytes; 0: of any size, below 0: of none.

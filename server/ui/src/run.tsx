@@ -19,7 +19,7 @@ import { SmallList, WhyText } from "./runs";
 import { RunScript } from "./scripts";
 import { bytes, moment, plural, second, span, took } from "./time";
 import { Timeline } from "./timeline";
-import type { Entry, Failure, History as EntryPage, Item, NamedValue, Run, Shape, Shown, Status, StreamItem, WaitInfo, Why } from "./types";
+import type { Entry, Failure, History as EntryPage, HistoryUse, Item, NamedValue, Run, Shape, Shown, Status, StreamItem, WaitInfo, Why } from "./types";
 import { place, reveal, Windowed } from "./windowed";
 
 const pageOf = 2000;
@@ -215,8 +215,23 @@ function Times({ run, shape }: { run: Run; shape: Shape | undefined }) {
       {run.ended && <><span class="dim">, ended</span> <When time={run.ended} /></>}
       {times.length > 0 && <> <span class="sum"><b>{span(to - from + more)}</b> = {times.map((s, i) => (
         <span key={s.text}>{i > 0 && " + "}{s.text} {span(s.ms)}</span>))}</span></>}
+      {shape && <Used used={shape.used} />}
       {shape?.cut && <span class="dim"> (earlier operations are not recorded any more)</span>}
     </p>
+  );
+}
+
+/** How much of its budget the history has used: shown from a tenth on, and marked from 80 % on. */
+function Used({ used: u }: { used: HistoryUse }) {
+  const parts: [number, string][] = [
+    [u.entries / u.max_entries, plural(u.entries, "entry", "entries") + " of " + u.max_entries.toLocaleString("en")],
+    [u.bytes / u.max_bytes, bytes(u.bytes) + " of " + bytes(u.max_bytes)],
+  ];
+  const [share, text] = parts.reduce((a, b) => (b[0] > a[0] ? b : a));
+  if (!(share >= 0.1)) return null;
+  return (
+    <span class={share >= 0.8 ? "why-bad" : "dim"} title="When all is used the run stalls until Config.MaxEntries or MaxBytes is raised">
+      , the history has used {Math.floor(share * 100)} % of its budget: {text}</span>
   );
 }
 

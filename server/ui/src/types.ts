@@ -276,6 +276,13 @@ export interface History {
   next?: string;
 }
 
+export interface HistoryUse {
+  entries: number;
+  bytes: number;
+  max_entries: number;
+  max_bytes: number;
+}
+
 export interface Hook {
   name: string;
   scheme: HookScheme;
@@ -832,6 +839,7 @@ export interface Shape {
   cut?: boolean;
   spent: TimeSpent[];
   boxes?: ShapeBox[];
+  used: HistoryUse;
 }
 
 export interface ShapeBox {
