@@ -97,6 +97,7 @@ type parsed struct {
 	program     *goja.Program
 	expressions bool     // it has regular expressions
 	adds        bool     // it adds what may be texts
+	computes    bool     // it computes names of members
 	errors      []string // of faultNames, that it makes by itself
 }
 
@@ -165,6 +166,7 @@ func parseBounded(name, source string) (parsed, error) {
 			errorCalls = append(errorCalls, callee)
 		}
 		p.adds = guardSums(node) || p.adds
+		p.computes = computesName(node) || p.computes
 	})
 	if len(bad) > 0 {
 		return p, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
@@ -174,6 +176,29 @@ func parseBounded(name, source string) (parsed, error) {
 		return p, fmt.Errorf("script %s: %v: %w", name, err, ErrSource)
 	}
 	return p, nil
+}
+
+// computesName reports whether a node has a member whose name is not in the text of the script.
+func computesName(node any) bool {
+	var key ast.Expression
+	switch n := node.(type) {
+	case *ast.BracketExpression:
+		key = n.Member
+	case *ast.PropertyKeyed:
+		if !n.Computed {
+			return false
+		}
+		key = n.Key
+	default:
+		return false
+	}
+	switch k := key.(type) {
+	case *ast.NumberLiteral:
+		return false
+	case *ast.StringLiteral:
+		return strings.Contains(k.Literal, `\`)
+	}
+	return true
 }
 
 func isBig(n *ast.NumberLiteral) bool {

@@ -128,6 +128,7 @@ func (r *run) native(task *goja.Object) *goja.Object {
 			}
 			return r.vm.ToValue("")
 		}},
+		{"parse", func(a args) goja.Value { r.checkJSON(r.textOf(a.at(0))); return nil }},
 		{"count", func(a args) goja.Value {
 			return r.vm.ToValue(r.count(r.boundTo(a.at(0)), r.textOf(a.at(1))))
 		}},
@@ -152,6 +153,8 @@ func (r *run) native(task *goja.Object) *goja.Object {
 		switch f.name {
 		case "regexp":
 			needed = r.used["RegExp"]
+		case "parse":
+			needed = r.used["parse"]
 		case "count":
 			needed = r.expresses()
 		}

@@ -39,6 +39,12 @@ func newCompiled(c compiled, code parsed, source string) *compiled {
 	for _, name := range word.FindAllString(written(source), -1) {
 		c.used[name] = true
 	}
+	if code.computes || c.used["Reflect"] || c.used["getOwnPropertyDescriptor"] || c.used["getOwnPropertyDescriptors"] ||
+		strings.Contains(source, `\u`) || strings.Contains(source, `\x`) {
+		for _, name := range guardedNames() { // it may have any of them
+			c.used[name] = true
+		}
+	}
 	for _, name := range absent {
 		if c.used[name] {
 			c.absent = append(c.absent, name)
@@ -52,6 +58,18 @@ func newCompiled(c compiled, code parsed, source string) *compiled {
 	c.prelude = preludes.of(preludeFor(c.used))
 	return &c
 }
+
+// guardedNames are the words that the prelude, the expressions and the absent globals are for. The combinators of Task
+// are not among them: who computes the name of Task finds none.
+var guardedNames = sync.OnceValue(func() []string {
+	names := append([]string{"match", "matchAll", "search", "JSON"}, absent...)
+	for line := range strings.Lines(preludeSource) {
+		if mark, list, _ := strings.Cut(strings.TrimSpace(line), " "); mark == "//?" && list != "all any race" {
+			names = append(names, strings.Fields(list)...)
+		}
+	}
+	return names
+})
 
 // written returns the part of a script that somebody has written: what package bundle puts before
 // it names much that it does not use.

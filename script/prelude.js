@@ -8,7 +8,7 @@
 (function (native) {
   "use strict";
   // Limits of what one native call may take: inside of one nothing can interrupt it.
-  const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100;
+  const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100, maxSearch = 1e9;
   //@ text
   const text = n => { if (n > maxText) throw new RangeError("a string may have 16 MiB, not " + n + " characters"); };
   //.
@@ -81,6 +81,15 @@
   //? match
   guard(S, "match", (s, [what]) => { if (what instanceof RegExp && what.global && Str(s).length > maxArray) list(Str(s).length); });
   //.
+  //? raw
+  guard(Str, "raw", (_, [a]) => { if (a && a.raw) list(a.raw.length); });
+  //.
+  //? includes indexOf lastIndexOf
+  for (const name of /*?*/["includes", "indexOf", "lastIndexOf"]) guard(S, name, (s, [what]) => {
+    const n = s.length, m = typeof what === "string" ? what.length : 0;
+    if (n * m > maxSearch && m < n) throw new RangeError("a search may compare 1,000,000,000 characters, not " + n + " times " + m);
+  });
+  //.
   //? repeat
   guard(S, "repeat", (s, [n]) => text(Str(s).length * (n > 0 ? n : 0)));
   //.
@@ -141,7 +150,8 @@
       if (d > maxDepth) throw new RangeError("a value may be 100 levels deep, or refers to itself");
       const next = [];
       for (let i = 0; i < level.length; i++) {
-        const v = level[i];
+        let v = level[i];
+        if (v !== null && typeof v === "object" && typeof v.toJSON === "function") v = v.toJSON("");
         if (typeof v === "string") { text(n += v.length); continue; }
         if (v === null || typeof v !== "object") continue;
         if (isArray(v)) list(v.length);
@@ -157,6 +167,9 @@
       level = next;
     }
   };
+  //.
+  //? parse
+  guard(JSON, "parse", (_, [s]) => native.parse(Str(s)));
   //.
   //? stringify
   guard(JSON, "stringify", (_, [v]) => depth(v));

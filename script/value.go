@@ -11,6 +11,8 @@ const (
 	maxText  = 16 << 20  // UTF-16 code units of a string
 	maxArray = 1_000_000 // elements
 	maxDepth = 100       // of a value, and of arrays that are joined
+
+	maxSearch = 1_000_000_000 // characters of a text that are compared with those of another; prelude.js has it
 )
 
 // encoded returns a value as JSON.stringify does, within the limits; what has no JSON is null. An
@@ -69,6 +71,31 @@ func (r *run) checkList(n int) {
 	}
 }
 
+// checkJSON refuses a JSON text that is too deep, or has too many elements, for JSON.parse: it calls itself for each
+// level.
+func (r *run) checkJSON(text goja.String) {
+	depth, elements, within := 0, 0, false
+	for i := 0; i < text.Length(); i++ {
+		switch c := text.CharAt(i); {
+		case within && c == '\\':
+			i++
+		case c == '"':
+			within = !within
+		case within:
+		case c == '[' || c == '{':
+			elements++
+			if depth++; depth > maxDepth {
+				panic(r.rangeError("JSON may be 100 levels deep"))
+			}
+		case c == ']' || c == '}':
+			depth--
+		case c == ',':
+			elements++
+		}
+		r.checkList(elements)
+	}
+}
+
 // checkValue refuses a value that is too large or too deep, or refers to itself.
 func (r *run) checkValue(o *goja.Object) {
 	texts, nodes := 0, 0
@@ -78,6 +105,16 @@ func (r *run) checkValue(o *goja.Object) {
 		}
 		var next []*goja.Object
 		for _, o := range level {
+			if toJSON, ok := goja.AssertFunction(o.Get("toJSON")); ok { // it is written in place of the object
+				v, err := toJSON(o)
+				if err != nil {
+					panic(err)
+				}
+				if inner, ok := v.(*goja.Object); ok {
+					next = append(next, inner)
+				}
+				continue
+			}
 			if o.ClassName() == "Array" {
 				r.checkList(int(min(o.Get("length").ToInteger(), maxArray+1)))
 			}
