@@ -47,19 +47,6 @@ type HistoryUse struct {
 	MaxEntries, MaxBytes int
 }
 
-// Share returns the larger of the parts that are used of both limits: 0.8 is 80 %. A history that was written
-// with larger limits has used more than 1.
-func (u HistoryUse) Share() float64 {
-	share := 0.0
-	if u.MaxEntries > 0 {
-		share = float64(u.Entries) / float64(u.MaxEntries)
-	}
-	if u.MaxBytes > 0 {
-		share = max(share, float64(u.Bytes)/float64(u.MaxBytes))
-	}
-	return share
-}
-
 // TimeSpent is a part of a run's time.
 type TimeSpent struct {
 	// On says on what, in one word: begin (before it was claimed for the first time), code (with
