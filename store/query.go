@@ -16,7 +16,7 @@ import (
 //	id=order-*             IDs with this beginning
 //	workflow=a,b           one of these
 //	status=failed,stalled  one of these
-//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing, expiring
+//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing, expiring, held, failing
 //	tag.tenant=acme,ibm    has the tag tenant with one of these values
 //	parent=17              children of the run with this number
 //	created>2026-01-31     created then or later; also with a time in RFC 3339
@@ -179,7 +179,7 @@ func (f *Filter) apply(t term) error {
 		for _, name := range t.values {
 			mark, ok := markNames[name]
 			if !ok {
-				return fmt.Errorf("expected paused, cancelling, undoing or expiring, found %q", name)
+				return fmt.Errorf("expected paused, cancelling, undoing, expiring, held or failing, found %q", name)
 			}
 			f.Marks |= mark
 		}
@@ -307,12 +307,13 @@ var markNames = map[string]Marks{
 	"undoing":    Undoing,
 	"expiring":   Expiring,
 	"held":       Held,
+	"failing":    Failing,
 }
 
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {
 	var names []string
-	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held"} {
+	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held", "failing"} {
 		if m&markNames[name] != 0 {
 			names = append(names, name)
 		}
@@ -323,9 +324,9 @@ func (m Marks) String() string {
 // MarshalText returns the marks as String does; no mark is an empty text. A bit that is no mark is
 // an error.
 func (m Marks) MarshalText() ([]byte, error) {
-	if rest := m &^ (Paused | Cancelling | Undoing | Expiring | Held); rest != 0 {
-		return nil, fmt.Errorf("marks: expected paused, cancelling, undoing, expiring or held, found the bits %b: %w",
-			rest, ErrInvalid)
+	if rest := m &^ (Paused | Cancelling | Undoing | Expiring | Held | Failing); rest != 0 {
+		return nil, fmt.Errorf(
+			"marks: expected paused, cancelling, undoing, expiring, held or failing, found the bits %b: %w", rest, ErrInvalid)
 	}
 	return []byte(m.String()), nil
 }
@@ -338,7 +339,7 @@ func (m *Marks) UnmarshalText(text []byte) error {
 		for name := range strings.SplitSeq(string(text), ",") {
 			mark, ok := markNames[name]
 			if !ok {
-				return fmt.Errorf("marks: expected paused, cancelling, undoing, expiring or held, found %q: %w", name,
+				return fmt.Errorf("marks: expected paused, cancelling, undoing, expiring, held or failing, found %q: %w", name,
 					ErrInvalid)
 			}
 			all |= mark

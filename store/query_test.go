@@ -66,7 +66,7 @@ func TestParseFilterNamesTheBadTerm(t *testing.T) {
 		{"parent=x", "parent=x", `expected the number of a run, found "x"`},
 		{"parent=0", "parent=0", "expected the number of a run"},
 		{"parent=1,2", "parent=1,2", "expected one value"},
-		{"mark=blue", "mark=blue", `expected paused, cancelling, undoing or expiring, found "blue"`},
+		{"mark=blue", "mark=blue", `expected paused, cancelling, undoing, expiring, held or failing, found "blue"`},
 		{"colour=red", "colour=red", "expected one of id, workflow, status, mark, tag.KEY, parent, created, ended"},
 		{"status=failed id=x status=stalled", "status=stalled", "expected status once"},
 		{"id=a* id=b*", "id=b*", "expected id with a star once"},

@@ -119,7 +119,13 @@ const (
 	Expiring
 	// Held runs wait for a permit of a queue, which comes as an ItemGrant (law 28).
 	Held
+	// Failing runs were suspended while a step had failed FailingAfter times in a row or more. The runner
+	// sets it, and takes it away when the run goes on to something else.
+	Failing
 )
+
+// FailingAfter is how many attempts of a step fail until its run is marked as Failing.
+const FailingAfter = 5
 
 // Seed is the randomness of a run, drawn at its start and at each continue-as-new. A run
 // derives its identities and random numbers from it, and a repeated Start is recognised

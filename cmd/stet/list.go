@@ -119,9 +119,19 @@ func (r *aRun) lighten() {
 func runsGrid(c *cluster, infos []*stet.RunInfo) *grid {
 	const statusColumn = 2
 	g := &grid{headers: []string{"ID", "WORKFLOW", "STATUS", "AGE", "DURATION", "DETAIL"}}
+	children := slices.ContainsFunc(infos, func(info *stet.RunInfo) bool { return placeOf(info) != "" })
+	if children {
+		g.headers = slices.Insert(g.headers, len(g.headers)-1, "PLACE")
+	}
 	for _, info := range infos {
-		g.add(printable(info.ID), printable(info.Workflow), statusText(info), duration(c.Now.Time().Sub(info.Created)),
-			took(info, c.Now.Time()), short(detail(c, info), 100))
+		cells := []string{
+			printable(info.ID), printable(info.Workflow), statusText(info), duration(c.Now.Time().Sub(info.Created)),
+			took(info, c.Now.Time()),
+		}
+		if children {
+			cells = append(cells, short(placeOf(info), 60))
+		}
+		g.add(append(cells, short(detail(c, info), 100))...)
 	}
 	g.style = func(row, column int) lipgloss.Style {
 		if column == statusColumn {
@@ -130,6 +140,15 @@ func runsGrid(c *cluster, infos []*stet.RunInfo) *grid {
 		return lipgloss.NewStyle()
 	}
 	return g
+}
+
+// placeOf returns where a child is in its parent, as etl-7/load/[acme-0004]: it says more than the ID of a child
+// without a name. "": the run is no child, is detached, or its parent was deleted.
+func placeOf(info *stet.RunInfo) string {
+	if info.ParentID == "" || info.ParentLocation == "" {
+		return ""
+	}
+	return info.ParentID + "/" + info.ParentLocation
 }
 
 func statusText(r *stet.RunInfo) string {

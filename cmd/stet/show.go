@@ -347,6 +347,7 @@ func (it *story) facts(width int) *grid {
 	fact("number", positive(int64(info.Number)))
 	if info.Parent != 0 {
 		fact("parent", printable(fmt.Sprintf("%s (number %d)", cmp.Or(info.ParentID, "deleted"), info.Parent)))
+		fact("place", printable(placeOf(info)))
 	}
 	fact("incarnation", positive(int64(info.Incarnation)))
 	fact("generation", positive(int64(info.Generation)))

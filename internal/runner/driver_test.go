@@ -350,12 +350,12 @@ func (d *driver) run(mayCut func() bool) *Outcome {
 			if !d.nudge() && !d.r.sched.AnyReady() && d.r.steps.Arrived() == 0 {
 				d.advance()
 				if d.r.over == nil && !d.take() {
-					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", d.r.j.Waits(), d.j.items)
+					d.t.Fatalf("nothing is left to happen; the run waits for %s; its inbox is %+v", waitsOf(d.r), d.j.items)
 				}
 			}
 		}
 	}
-	d.t.Fatalf("the run does not end; it waits for %s", d.r.j.Waits())
+	d.t.Fatalf("the run does not end; it waits for %s", waitsOf(d.r))
 	return nil
 }
 

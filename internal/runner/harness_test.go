@@ -139,7 +139,7 @@ func (h *harness) play() {
 			return
 		}
 	}
-	h.t.Fatalf("the run makes turns without an end; it waits for %s", h.r.j.Waits())
+	h.t.Fatalf("the run makes turns without an end; it waits for %s", waitsOf(h.r))
 }
 
 // end ends the body at a location, in text form, with a value.
@@ -239,7 +239,7 @@ func (h *harness) finish() *Outcome {
 		}
 		at, _ := h.r.NextTimer()
 		if at == 0 {
-			h.t.Fatalf("nothing will happen; the run waits for %s", h.r.j.Waits())
+			h.t.Fatalf("nothing will happen; the run waits for %s", waitsOf(h.r))
 		}
 		h.clock = max(h.clock, at)
 		h.wake()
@@ -253,7 +253,7 @@ func (h *harness) want(status store.Status, output string) {
 	h.t.Helper()
 	over := h.r.Over()
 	if over == nil {
-		h.t.Fatalf("the run is not over: %v are in flight, it waits for %s", h.flying(), h.r.j.Waits())
+		h.t.Fatalf("the run is not over: %v are in flight, it waits for %s", h.flying(), waitsOf(h.r))
 	}
 	text := string(over.Output)
 	if over.Status == store.Failed {
@@ -300,7 +300,7 @@ func (h *harness) replays() {
 	got := h.r.Over()
 	switch {
 	case got == nil:
-		h.t.Fatalf("the replay does not end; it waits for %s", h.r.j.Waits())
+		h.t.Fatalf("the replay does not end; it waits for %s", waitsOf(h.r))
 	case got.Status != over.Status || string(got.Output) != string(over.Output) || got.Reason != over.Reason:
 		h.t.Fatalf("the replay ends %s %q (%s) %v, the run ended %s %q (%s)", got.Status, got.Output, got.Reason, got.Stall,
 			over.Status, over.Output, over.Reason)
@@ -385,4 +385,10 @@ func path(names ...string) location.Loc {
 func (h *harness) bytes() int {
 	_, bytes := h.r.j.Size()
 	return bytes
+}
+
+// waitsOf returns what a run waits for, for a message.
+func waitsOf(r *Interpreter) []byte {
+	waits, _ := r.j.Waits()
+	return waits
 }

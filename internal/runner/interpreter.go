@@ -132,6 +132,7 @@ type turns struct {
 	// progressed: the last turn that was taken records more of an open step than that its body
 	// executes.
 	progressed bool
+	failing    bool // the run's row has the mark Failing
 }
 
 // Outcome is how a run has ended, for now or for good.
@@ -159,6 +160,7 @@ func New(cfg Config) *Interpreter {
 		updates: updates{unanswered: map[store.ItemNo]struct{}{}},
 		shows:   showing{tags: cfg.Run.Tags},
 	}
+	r.turns.failing = cfg.Run.Marks&store.Failing != 0
 	r.sched = sched.New(owner{r})
 	r.sched.Name = cfg.Run.ID
 	r.faults.r = r

@@ -69,9 +69,15 @@ func (r *Interpreter) Take() *store.Turn {
 	case suspends:
 		turn.Update = r.update(store.Suspended)
 		turn.Update.WakeAt, _ = r.NextTimer()
-		turn.Update.Waits = r.j.Waits()
-	case r.j.Log.Marked():
+		failed := 0
+		if turn.Update.Waits, failed = r.j.Waits(); failed >= store.FailingAfter {
+			turn.Update.Marks |= store.Failing
+		}
+	case r.j.Log.Marked() || r.turns.failing && r.j.Live(): // the step has succeeded, or is over
 		turn.Update = r.update(store.Running)
+	}
+	if turn.Update != nil {
+		r.turns.failing = turn.Update.Marks&store.Failing != 0
 	}
 	if it := r.cancel.item; it != nil && r.over != nil && r.over.Status == store.Stalled {
 		// It is left unexamined, because the owner of a stalled run decides it.

@@ -51,8 +51,8 @@ func Awaited(b *sched.Branch) iter.Seq[*Op] {
 	}
 }
 
-// Waits describes what the run waits for.
-func (j *Journal) Waits() []byte {
+// Waits describes what the run waits for, and says how often in a row the step of it has failed that has failed most.
+func (j *Journal) Waits() (waits []byte, failed int) {
 	var list []Wait
 	for _, b := range j.Scheduler.Branches() {
 		if b.Dropped() {
@@ -63,11 +63,14 @@ func (j *Journal) Waits() []byte {
 			break
 		}
 	}
+	for i := range list {
+		failed = max(failed, list[i].Failed)
+	}
 	data, err := json.Marshal(list)
 	if err != nil {
-		return nil // names that are no text; what a run waits for is only shown
+		return nil, failed // names that are no text; what a run waits for is only shown
 	}
-	return data
+	return data, failed
 }
 
 // waitsOf describes what a branch waits for. The deadline of a wait is no wait of its own,

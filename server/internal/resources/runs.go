@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -56,8 +58,35 @@ func (s *Server) listRuns(ctx context.Context, c *endpoint.Call, in listRuns) (*
 	return &api.Runs{Runs: runs, Next: bound.seal(next)}, nil
 }
 
+// parentTerm finds the parent in a query, which may be named by its ID.
+var parentTerm = regexp.MustCompile(`(?:^|\s)parent=("(?:[^"\\]|\\.)*"|[^\s",]+)(?:\s|$)`)
+
+// parentNumber returns the query with the number of the parent in place of its ID.
+func parentNumber(ctx context.Context, c *endpoint.Call, query string) (string, error) {
+	at := parentTerm.FindStringSubmatchIndex(query)
+	if at == nil {
+		return query, nil
+	}
+	id := query[at[2]:at[3]]
+	if _, err := strconv.ParseInt(id, 10, 64); err == nil {
+		return query, nil
+	}
+	if text, err := strconv.Unquote(id); err == nil {
+		id = text
+	}
+	parent, err := c.View.Info(ctx, id)
+	if err != nil {
+		return "", fmt.Errorf("query: parent: expected the ID or number of a run: %w", err)
+	}
+	return query[:at[2]] + strconv.FormatInt(int64(parent.Number), 10) + query[at[3]:], nil
+}
+
 // filter reads a query as the command line does.
-func (s *Server) filter(_ context.Context, _ *endpoint.Call, query string) (store.Filter, error) {
+func (s *Server) filter(ctx context.Context, c *endpoint.Call, query string) (store.Filter, error) {
+	query, err := parentNumber(ctx, c, query)
+	if err != nil {
+		return store.Filter{}, err
+	}
 	f, err := store.ParseFilter(query)
 	if err != nil {
 		return f, fmt.Errorf("query: %w", err)

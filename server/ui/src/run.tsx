@@ -157,7 +157,8 @@ export function RunPage({ id, tab, at }: { id: string; tab: string; at: string }
   return (
     <div class="page">
       <header class="run-head">
-        <p class="crumbs"><a href="#/runs">Runs</a>{run.parent_id && <><Icon name="right" /><RunLink id={run.parent_id} /></>}</p>
+        <p class="crumbs"><a href="#/runs">Runs</a>{run.parent_id && <><Icon name="right" /><RunLink id={run.parent_id} />
+          {run.parent_location && <span class="dim">/{run.parent_location}</span>}</>}</p>
         <div class="title-line">
           <h1 class="id">{run.id}</h1>
           <Copy text={run.id} what="the run's ID" />

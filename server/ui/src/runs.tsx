@@ -23,6 +23,7 @@ interface View {
 const builtIn: View[] = [
   { name: "All", query: "" },
   { name: "Needs attention", query: "status=failed,stalled" },
+  { name: "Failing", query: "mark=failing" },
   { name: "Running", query: "status=running" },
   { name: "Waiting", query: "status=suspended" },
   { name: "Paused", query: "mark=paused" },
@@ -283,8 +284,8 @@ function useAttention() {
 const help: [string, string][] = [
   ["id=order-42", "this ID, or several: id=a,b"], ["id=order-*", "IDs with this beginning"],
   ["workflow=checkout", "one of these workflows"], ["status=failed,stalled", "one of these"],
-  ["mark=paused", "paused, cancelling, undoing or expiring"], ["tag.tenant=acme", "has the tag with this value"],
-  ["parent=17", "children of the run with this number"], ["created>2026-01-31", "created then or later; also with a time"],
+  ["mark=paused", "paused, cancelling, undoing, expiring, held or failing"], ["tag.tenant=acme", "has the tag with this value"],
+  ["parent=etl-7", "children of the run with this ID, or number"], ["created>2026-01-31", "created then or later; also with a time"],
   ["ended<2026-02-01", "has ended, before then"],
 ];
 
@@ -405,7 +406,7 @@ function List({ runs, chosen, setChosen }: { runs: Run[]; chosen: Set<string>; s
             {choose && <span role="gridcell" class="cell"><input type="checkbox" tabIndex={-1} aria-label={"Select " + r.id}
               checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></span>}
             <span role="gridcell" class="cell"><Badge status={r.status} marks={r.marks} /></span>
-            <span role="gridcell" class="cell clip"><a class="id" href={toRun(r.id)} tabIndex={-1} title={r.id}>{r.id}</a></span>
+            <span role="gridcell" class="cell clip"><a class="id" href={toRun(r.id)} tabIndex={-1} title={r.id}>{r.id}</a><Place run={r} /></span>
             <span role="gridcell" class="cell clip"><a class="quiet-link" tabIndex={-1}
               href={toList("workflow=" + quoted(r.workflow))} title={r.workflow}>{r.workflow}</a></span>
             <span role="gridcell" class="cell num"><When time={r.created} ago /></span>
@@ -419,12 +420,19 @@ function List({ runs, chosen, setChosen }: { runs: Run[]; chosen: Set<string>; s
 }
 
 /** The runs of a query as a small list: children of a run, runs that wait. */
+/** Where a child is in its parent: it says more than the ID of one that has no name. */
+function Place({ run: r }: { run: Run }) {
+  if (!r.parent_id || !r.parent_location) return null;
+  const text = r.parent_id + "/" + r.parent_location;
+  return <span class="dim place" title={"started by " + r.parent_id + " at " + r.parent_location}> {text}</span>;
+}
+
 export function SmallList({ runs }: { runs: Run[] }) {
   return (
     <ul class="small-list">
       {runs.map((r) => (
         <li key={r.id}>
-          <Badge status={r.status} marks={r.marks} /> <RunLink id={r.id} /> <span class="dim">{r.workflow}</span>
+          <Badge status={r.status} marks={r.marks} /> <RunLink id={r.id} /> <span class="dim">{r.parent_location ? r.parent_location + " · " : ""}{r.workflow}</span>
           <span class="dim num">{took(r.started, r.ended)}</span> <span class="clip why"><Why run={r} /></span>
         </li>
       ))}
