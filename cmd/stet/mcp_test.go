@@ -66,6 +66,7 @@ func TestMCPOverStandardInput(t *testing.T) {
 		if _, err := greet.Start(t.Context(), p.e, nil, stet.ID("g-1")); err != nil {
 			t.Fatal(err)
 		}
+		p.until("g-1", "suspended") // an act is confirmed for a run as it was shown
 		var log bytes.Buffer
 		cmd := exec.Command(binary(t), append([]string{"mcp", "--allow", "send,cancel,deploy_script"}, p.args...)...)
 		cmd.Stderr = &log

@@ -96,7 +96,7 @@ func newCrew(t testing.TB, s *redis.Store, lease time.Duration) *crew {
 	life, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(life) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // of a machine that is very busy
 	t.Cleanup(func() {
 		cancel()
 		end()
