@@ -22,7 +22,7 @@ var bounds = map[string]bound{
 	"GET events": {"2,000, and 100 different lists of one identity", "until the client goes away, or its right",
 		"1 MiB, and each different list 8 MiB"},
 	"POST bulk":             {"4", "as long as it acts, on 10,000 runs at most", "4 MiB"},
-	"GET runs/{id}/export":  {"4", "10 min", "the run: Config.MaxBytes, 64 MiB"},
+	"GET runs/{id}/export":  {"4", "10 min", "the run: Config.MaxBytes, 256 MiB"},
 	"GET runs/{id}/inbox":   {"", "5 s", "of each item 4 KiB; Config.MaxInbox bounds them"},
 	"GET runs/{id}/value":   {"", "5 s", "three times the value"},
 	"GET runs/{id}":         {"", "60 s, if it waits", "six times a value"},
