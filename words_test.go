@@ -45,7 +45,7 @@ var enumerations = map[string]any{
 	"store.Kind": []store.Kind{store.KindStep, store.KindSleep, store.KindReceive, store.KindPromise, store.KindTimer,
 		store.KindCancel, store.KindWait, store.KindUndo, store.KindLoop, store.KindChild, store.KindRun, store.KindVersion,
 		store.KindShown, store.KindEntity, store.KindEvent, store.KindPublish, store.KindSend, store.KindSagaUndo},
-	"store.Marks": []store.Marks{store.Paused, store.Cancelling, store.Undoing, store.Expiring, store.Held},
+	"store.Marks": []store.Marks{store.Paused, store.Cancelling, store.Undoing, store.Expiring, store.Held, store.Failing},
 	"store.Outcome": []store.Outcome{store.Applied, store.Exists, store.Duplicate, store.NotFound, store.Ended,
 		store.Undecided, store.Posted},
 	"store.Status":  store.AllStatuses(),
