@@ -80,13 +80,14 @@ var leaf = stet.Define("leaf", func(ctx stet.Context, n int) (int, error) {
 // crew is an engine on a cluster, until the test ends.
 type crew struct {
 	*stet.Engine
-	t     testing.TB
+	t     *testing.T
 	ctx   context.Context
 	store *redis.Store
 	next  int
+	said  int
 }
 
-func newCrew(t testing.TB, s *redis.Store, lease time.Duration) *crew {
+func newCrew(t *testing.T, s *redis.Store, lease time.Duration) *crew {
 	t.Helper()
 	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{adding, family, leaf}, Build: "b",
 		LeaseTTL: lease, Logger: slog.New(slog.DiscardHandler)})
@@ -126,9 +127,9 @@ func (c *crew) start(id string, n int) {
 
 func (c *crew) say(id string, n int) {
 	c.t.Helper()
-	if err := number.Send(c.ctx, c.Engine, id, n); err != nil {
-		c.t.Fatal(err)
-	}
+	c.said++
+	key := stet.SendKey(fmt.Sprint("say ", c.said))
+	patiently(c.t, func() error { return number.Send(c.ctx, c.Engine, id, n, key) })
 }
 
 func (c *crew) ends(id string, want int) {
@@ -162,10 +163,19 @@ func TestAMasterThatIsAwayStopsItsRunsAlone(t *testing.T) {
 }
 
 // TestAMasterThatIsNotReachedStopsItsRunsAlone is the same for a process that does not reach one of the masters: its
-// connections are refused, or end in silence.
+// connections are refused, or end in silence. A quick run has one of the two, with the other one the next day.
 func TestAMasterThatIsNotReachedStopsItsRunsAlone(t *testing.T) {
-	t.Run("Refused", func(t *testing.T) { t.Parallel(); withoutAMaster(t, newGround(t, refused)) })
-	t.Run("Silent", func(t *testing.T) { t.Parallel(); withoutAMaster(t, newGround(t, (*servers.Proxy).Sever)) })
+	both := soak.Usual(t)
+	part := 0
+	if !both {
+		part = soak.Part(t, 0, 2)
+	}
+	if both || part == 0 {
+		t.Run("Refused", func(t *testing.T) { withoutAMaster(t, newGround(t, refused)) })
+	}
+	if both || part == 1 {
+		t.Run("Silent", func(t *testing.T) { withoutAMaster(t, newGround(t, (*servers.Proxy).Sever)) })
+	}
 }
 
 func withoutAMaster(t *testing.T, g *ground) {
