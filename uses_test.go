@@ -32,7 +32,12 @@ func TestAShapeSaysHowMuchOfItsBudgetAHistoryHasUsed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	run, err := large.Start(t.Context(), engine, 3)
 	if err != nil {
 		t.Fatal(err)
