@@ -59,7 +59,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line reads a line, of which it keeps what is allowed.
+// line reads a line and keeps as much of it as is allowed.
 func (f *frames) line() (line []byte, tooLong bool, err error) {
 	for {
 		part, err := f.in.ReadSlice('\n')
