@@ -175,8 +175,8 @@ func TestMCPGoesOnAfterABatch(t *testing.T) {
 	}
 }
 
-// TestWhoConfirms: over HTTP the owner of a token may have written the client. There the client's word that a person has
-// confirmed an act is not the default.
+// TestWhoConfirms: over HTTP the owner of a token may have written the client. There the client's word that a person
+// has confirmed an act is not the default.
 func TestWhoConfirms(t *testing.T) {
 	want := map[string]string{"mcp": "ask", "serve": "token", "dev": "token"}
 	for _, cmd := range (&app{}).commands() {

@@ -68,8 +68,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usage(fmt.Errorf("%w; %s --help lists those that there are", err, cmd.CommandPath()))
 }
 
-// checkWorkflows returns ErrUnknownWorkflow for a workflow of the filter if no process has ever had its code and there is
-// no run of it. It is for a filter that has found nothing.
+// checkWorkflows returns ErrUnknownWorkflow for a workflow of the filter if no process has ever had its code and there
+// is no run of it. It is for a filter that has found nothing.
 func (q *question) checkWorkflows(ctx context.Context, from side) error {
 	if len(q.Workflows) == 0 {
 		return nil
