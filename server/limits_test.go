@@ -196,7 +196,9 @@ func (s *bounded) Count(ctx context.Context, f store.Filter) ([]store.Tally, err
 func TestReadsAreBounded(t *testing.T) {
 	s := &bounded{Store: memory.New(), t: t}
 	w := newWorldOn(t, s, false)
-	w.started("order", "o-1", "apple")
+	for i := range 101 { // one more than a followed list has
+		w.started("order", fmt.Sprintf("o-%d", i), "apple")
+	}
 	before := [2]int64{s.lists.Load(), s.counts.Load()}
 	for _, path := range []string{
 		"runs", "runs?query=status%3Dfailed,stalled", "runs?order=ended&limit=1000", "runs/o-1/children", "counts",
@@ -210,7 +212,11 @@ func TestReadsAreBounded(t *testing.T) {
 	web := httptest.NewServer(w.handler)
 	defer web.Close()
 	address := web.URL + "/api/v1/events?runs=&runs=status%3Dfailed"
-	follow(t, address, "admin", "", func(e event) bool { return e.name == "page" })
+	events := follow(t, address, "admin", "", func(e event) bool { return e.name == "page" })
+	var page api.LivePage
+	if err := json.Unmarshal([]byte(events[len(events)-1].data), &page); err != nil || len(page.Runs) != 100 {
+		t.Errorf("expected a followed list of 100 runs, found %d, %v", len(page.Runs), err)
+	}
 	lists, counts := s.lists.Load()-before[0], s.counts.Load()-before[1]
 	if lists < 7 || counts < 3 {
 		t.Errorf("expected lists and counts, found %d and %d", lists, counts)

@@ -99,8 +99,11 @@ func (r *runner) tests(timed func(string, func() error) error) error {
 // fast is what a package may cost to be tested before the slow ones.
 const fast = 3 * time.Second
 
-// list returns the packages that have tests: the fast ones, then the others from the longest to the shortest, so that a
-// mistake shows early and no long package is left for the end.
+// waiting are packages whose tests wait for servers and clocks far longer than they use a processor.
+var waiting = []string{"store/postgres", "cmd/stet/internal/bench", "store/redis", "cmd/stet"}
+
+// list returns the packages that have tests: the fast ones, then those that wait, then the others from the longest to the
+// shortest. So a mistake shows early, and no long package is left for the end.
 func (r *runner) list() ([]string, error) {
 	patterns := r.o.only
 	if patterns == nil {
@@ -122,7 +125,13 @@ func (r *runner) list() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	figure := func(pkg string) time.Duration { return b.figures[relative(pkg)] }
+	figure := func(pkg string) time.Duration {
+		name := relative(pkg)
+		if slices.Contains(waiting, name) {
+			return b.figures[name] + time.Hour
+		}
+		return b.figures[name]
+	}
 	slices.SortStableFunc(packages, func(x, y string) int {
 		a, b := figure(x), figure(y)
 		switch {
