@@ -84,8 +84,8 @@ type compiled struct {
 	expressions *expressions
 }
 
-// task returns the task with the name, or nil.
-func (p *compiled) task(name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+// body returns the function of the task with the name, or nil.
+func (p *compiled) body(name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	if t, known := p.tasks[name]; known || !p.replay {
 		return t.call
 	}

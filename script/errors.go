@@ -2,74 +2,55 @@ package script
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/unistring"
-
-	"github.com/stet-run/stet"
 )
 
-// held is a Go error in an error of the script.
-type held struct{ err error }
+// held is the problem of an operation in an error of the script.
+type held struct{ *problem }
 
 // errorOf is the error of the script for what an operation has failed with.
-func (r *run) errorOf(err error) *goja.Object {
-	name, message, attempts := "TaskError", err.Error(), 0
-	var step *stet.StepError
-	if errors.As(err, &step) {
-		attempts = step.Attempts
-		if len(step.Causes) > 0 {
-			message = step.Causes[len(step.Causes)-1].Error()
-		}
+func (r *interpreter) errorOf(p *problem) *goja.Object {
+	e, err := r.vm.New(r.vm.Get("Error"), r.vm.ToValue(p.Message))
+	if err != nil {
+		panic(err)
 	}
-	code := ""
-	var failure *stet.Failure
-	if errors.As(err, &failure) {
-		code = failure.Code
-	}
-	switch {
-	case errors.Is(err, stet.ErrCancelled):
-		name = "Cancelled"
-	case errors.Is(err, stet.ErrTimeout):
-		name = "Timeout"
-	}
-	e, newErr := r.vm.New(r.vm.Get("Error"), r.vm.ToValue(message))
-	if newErr != nil {
-		panic(newErr)
-	}
-	for key, value := range map[string]any{"name": name, "code": code, "attempts": attempts} {
+	for key, value := range map[string]any{"name": p.Name, "code": p.Code, "attempts": p.Attempts} {
 		_ = e.DefineDataProperty(key, r.vm.ToValue(value), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
 	}
-	_ = e.DefineDataPropertySymbol(r.errorKey, r.vm.ToValue(held{err}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+	_ = e.DefineDataPropertySymbol(r.errorKey, r.vm.ToValue(held{p}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
 	return e
 }
 
 // faultNames are the errors with which the interpreter says that code has a fault.
 var faultNames = []string{"TypeError", "ReferenceError", "RangeError", "SyntaxError"}
 
-// thrown is the error with which a run ends whose script throws a value: that of the
+// thrown is the failure with which a run ends whose script throws a value: that of the
 // operation, if it is one, otherwise the message with the places. An error that the
 // interpreter has made is a fault of the code, and stalls the run.
-func (r *run) thrown(value goja.Value) error {
+func (r *interpreter) thrown(value goja.Value) *failure {
 	obj, ok := value.(*goja.Object)
 	if !ok {
-		return fmt.Errorf("script %s: %s", r.name, value.String())
+		return r.failedWith(value.String())
 	}
 	if inner := obj.GetSymbol(r.errorKey); inner != nil {
 		if h, ok := inner.Export().(held); ok {
-			return h.err
+			return &failure{Problem: h.problem}
 		}
 	}
 	if r.faulty(obj, maxDepth) {
-		return r.stall(stackOf(obj))
+		return faultf("%s", stackOf(obj))
 	}
-	return fmt.Errorf("script %s: %s", r.name, stackOf(obj))
+	return r.failedWith(stackOf(obj))
+}
+
+func (r *interpreter) failedWith(text string) *failure {
+	return &failure{Text: "script " + r.name + ": " + text}
 }
 
 // stackOf returns the text of an error with its places, or of another value.
@@ -82,7 +63,7 @@ func stackOf(obj *goja.Object) string {
 
 // faulty reports whether an error is a fault of the code: the interpreter has made it, and not
 // the script, or it is an error of several, one of which is a fault.
-func (r *run) faulty(e *goja.Object, depth int) bool {
+func (r *interpreter) faulty(e *goja.Object, depth int) bool {
 	if e.ClassName() != "Error" || e.GetSymbol(r.errorKey) != nil || e.GetSymbol(r.ownKey) != nil || depth == 0 {
 		return false
 	}
@@ -147,7 +128,7 @@ func errorCallee(node any) *ast.Expression {
 }
 
 // installErrors makes the constructors of the errors that the script makes.
-func (r *run) installErrors() error {
+func (r *interpreter) installErrors() error {
 	for _, name := range r.errors {
 		constructor := func(c goja.ConstructorCall) *goja.Object {
 			e, err := r.vm.New(r.vm.Get(name), c.Arguments...)
@@ -169,31 +150,20 @@ func (r *run) installErrors() error {
 	return nil
 }
 
-// failure is the error that the run ends with when an error leaves the interpreter.
-func (r *run) failure(err error) error {
+// failure is why the run ends when an error leaves the interpreter.
+func (r *interpreter) failure(err error) *failure {
+	var failed *failure
 	var overflow *goja.StackOverflowError
-	if errors.As(err, &overflow) {
-		return r.stall(fmt.Sprintf("more than %d nested calls\n%s", maxFrames, overflow.String()))
-	}
 	var exception *goja.Exception
-	if errors.As(err, &exception) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed):
+		return failed
+	case errors.As(err, &overflow):
+		return faultf("more than %d nested calls\n%s", maxFrames, overflow.String())
+	case errors.As(err, &exception):
 		return r.thrown(exception.Value())
 	}
-	return err
-}
-
-// maxPlaces is how many lines a stall says, of which the first is why, the others where.
-const maxPlaces = 10
-
-// stall returns the error with which the run stalls for a fault of the script, with what to do.
-func (r *run) stall(why string) error {
-	lines := strings.Split(strings.TrimSpace(why), "\n")
-	why = strings.Join(lines[:min(len(lines), maxPlaces)], "\n")
-	advice := "correct the script in the program, then resume the run"
-	if r.version > 0 {
-		advice = fmt.Sprintf("deploy a corrected version, and let the run go on with it by "+
-			"`stet script move %s --to VERSION`; `stet script use %s VERSION` makes a former version current for new runs",
-			stet.RunID(r.ctx), r.name)
-	}
-	return stet.Stall("script " + r.name + ": " + why + "; " + advice)
+	return &failure{Text: err.Error()}
 }

@@ -83,7 +83,7 @@ func isChanged(number string) bool {
 }
 
 // restored replaces the objects of withExact in a value by numbers with all their digits.
-func (r *run) restored(v goja.Value) goja.Value {
+func (r *interpreter) restored(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	if !ok {
 		return v
@@ -100,7 +100,7 @@ func (r *run) restored(v goja.Value) goja.Value {
 }
 
 // exact is a number with all its digits.
-func (r *run) exact(digits string) *goja.Object {
+func (r *interpreter) exact(digits string) *goja.Object {
 	o := r.vm.NewObject()
 	hidden := func(name string, f func(goja.FunctionCall) goja.Value) {
 		_ = o.DefineDataProperty(name, r.vm.ToValue(f), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)

@@ -43,13 +43,13 @@ var places = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 // beginStretch waits for a place, and returns what gives it back. The second call of that does nothing.
 func beginStretch() (leave func()) {
-	places <- struct{}{} //stetvet:ignore channel the limit is of this process
+	places <- struct{}{}
 	stretches.gate.RLock()
-	stretches.count.Add(1) //stetvet:ignore global the limit is of this process
+	stretches.count.Add(1)
 	return sync.OnceFunc(func() {
-		stretches.count.Add(-1) //stetvet:ignore global the limit is of this process
+		stretches.count.Add(-1)
 		stretches.gate.RUnlock()
-		<-places //stetvet:ignore channel the limit is of this process
+		<-places
 	})
 }
 
@@ -82,7 +82,7 @@ func (w *watch) start(leave func()) {
 		w.timer.Reset(watchFrom)
 		return
 	}
-	w.timer = time.AfterFunc(watchFrom, w.begin) //stetvet:ignore clock the limit is of this process, and stalls
+	w.timer = time.AfterFunc(watchFrom, w.begin)
 }
 
 func (w *watch) begin() {

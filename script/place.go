@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dop251/goja"
-
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
@@ -50,40 +48,47 @@ type trace struct {
 	source    string
 	mu        sync.Mutex
 	calls     map[string]int // operations without a key, by name
-	underWay  []*operation
-	beginning map[*operation]stet.ScriptPlace
+	underWay  []int          // numbers of operations
+	beginning map[int]stet.ScriptPlace
 }
 
-// began notes an operation that code of the script begins now.
-func (t *trace) began(vm *goja.Runtime, o *operation, kind, name, key string) {
+// began notes an operation that code of the script has begun.
+func (t *trace) began(c *call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	place := stet.ScriptPlace{Location: name}
-	if key != "" {
-		place.Location += "/[" + key + "]"
-	} else if t.calls[name]++; t.calls[name] > 1 {
-		place.Location += fmt.Sprint("#", t.calls[name])
+	place := c.At
+	place.Location = c.Name
+	if c.Key != "" {
+		place.Location += "/[" + c.Key + "]"
+	} else if t.calls[c.Name]++; t.calls[c.Name] > 1 {
+		place.Location += fmt.Sprint("#", t.calls[c.Name])
 	}
-	if kind != "" {
+	if kind := acts[c.Act].kind; kind != "" {
 		place.Location += "/" + kind
 	}
-	for _, frame := range vm.CaptureCallStack(0, nil) {
-		if at := fromOne(frame.Position(), t.source); at.Line > 0 && frame.SrcName() != preludeName {
+	if t.beginning == nil {
+		t.beginning = map[int]stet.ScriptPlace{}
+	}
+	t.underWay, t.beginning[c.Number] = append(t.underWay, c.Number), place
+}
+
+// position returns where the code of a script is, of a trace.
+func (r *interpreter) position() (place stet.ScriptPlace) {
+	for _, frame := range r.vm.CaptureCallStack(0, nil) {
+		at := fromOne(frame.Position(), r.trace.source)
+		if at.Line > 0 && frame.SrcName() != preludeName {
 			place.File, place.Line, place.Column = at.Filename, at.Line, at.Column
 			break
 		}
 	}
-	if t.beginning == nil {
-		t.beginning = map[*operation]stet.ScriptPlace{}
-	}
-	t.underWay, t.beginning[o] = append(t.underWay, o), place
+	return place
 }
 
 // ended notes that the script has the outcome of an operation.
-func (t *trace) ended(o *operation) {
+func (t *trace) ended(number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.beginning, o)
+	delete(t.beginning, number)
 }
 
 // standing returns where the operations were begun that have not ended.
@@ -91,8 +96,8 @@ func (t *trace) standing() []stet.ScriptPlace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var places []stet.ScriptPlace
-	for _, o := range t.underWay {
-		if place, ok := t.beginning[o]; ok {
+	for _, number := range t.underWay {
+		if place, ok := t.beginning[number]; ok {
 			places = append(places, place)
 		}
 	}

@@ -179,7 +179,7 @@ type bound struct {
 const maxBound = 64
 
 // boundTo returns the expression of an object.
-func (r *run) boundTo(v goja.Value) *bound {
+func (r *interpreter) boundTo(v goja.Value) *bound {
 	object, _ := v.(*goja.Object)
 	if b := r.bound[object]; b != nil {
 		return b
@@ -203,7 +203,7 @@ func (r *run) boundTo(v goja.Value) *bound {
 
 // match returns the places of the groups in a text, from a place on; nil: there is no match. sticky
 // says that it begins right there.
-func (r *run) match(b *bound, text goja.String, from int, sticky bool) []int {
+func (r *interpreter) match(b *bound, text goja.String, from int, sticky bool) []int {
 	if b.lines {
 		r.checkLines(text)
 	}
@@ -245,7 +245,7 @@ func (r *run) match(b *bound, text goja.String, from int, sticky bool) []int {
 
 // checkLines refuses a text with ends of lines that Go's engine does not know. A text is looked at once, however many
 // matches it has.
-func (r *run) checkLines(text goja.String) {
+func (r *interpreter) checkLines(text goja.String) {
 	at := identity{reflect.ValueOf(text).Pointer(), text.Length()}
 	if r.lines.at == at && r.lines.text != nil {
 		return
@@ -278,7 +278,7 @@ var nothing = goja.MustCompile(preludeName, "", true)
 
 // heed ends a stretch that is to be stopped: one call of the language may look for matches many times, and
 // the interpreter stops only where it executes something.
-func (r *run) heed() {
+func (r *interpreter) heed() {
 	if r.stopped != nil && r.stopped.cut.Load() {
 		if _, err := r.vm.RunProgram(nothing); err != nil {
 			panic(err)
@@ -323,7 +323,7 @@ func (u *units) ReadRune() (rune, int, error) {
 }
 
 // installExpressions replaces what the interpreter does with its own engines.
-func (r *run) installExpressions() error {
+func (r *interpreter) installExpressions() error {
 	proto, _ := r.vm.Get("RegExp").ToObject(r.vm).Get("prototype").(*goja.Object)
 	if err := proto.Delete("compile"); err != nil {
 		return err
@@ -355,7 +355,7 @@ func (r *run) installExpressions() error {
 }
 
 // textOf returns a value as a text. ToString of the interpreter leaves numbers as they are.
-func (r *run) textOf(v goja.Value) goja.String {
+func (r *interpreter) textOf(v goja.Value) goja.String {
 	if text, ok := v.ToString().(goja.String); ok {
 		return text
 	}
@@ -363,7 +363,7 @@ func (r *run) textOf(v goja.Value) goja.String {
 }
 
 // exec looks for a match where the expression stands, and has it stand behind.
-func (r *run) exec(b *bound, text goja.String) []int {
+func (r *interpreter) exec(b *bound, text goja.String) []int {
 	if !b.global && !b.sticky {
 		return r.match(b, text, 0, false)
 	}
@@ -386,7 +386,7 @@ func step(b *bound, text goja.String, at int) int {
 }
 
 // count returns how many matches a text has, to a million.
-func (r *run) count(b *bound, text goja.String) (n int) {
+func (r *interpreter) count(b *bound, text goja.String) (n int) {
 	for at := 0; n <= maxArray; n++ {
 		found := r.match(b, text, at, false)
 		if found == nil {
@@ -400,7 +400,7 @@ func (r *run) count(b *bound, text goja.String) (n int) {
 }
 
 // split is that of a text at an expression.
-func (r *run) split(b *bound, a args) goja.Value {
+func (r *interpreter) split(b *bound, a args) goja.Value {
 	text, most, parts := r.textOf(a.at(0)), uint32(1<<32-1), []any{}
 	if limit := a.at(1); !goja.IsUndefined(limit) {
 		most = uint32(limit.ToInteger())
@@ -438,7 +438,7 @@ func (r *run) split(b *bound, a args) goja.Value {
 }
 
 // groups returns what the groups of a match have found, the match first.
-func (r *run) groups(text goja.String, found []int) []any {
+func (r *interpreter) groups(text goja.String, found []int) []any {
 	parts, before := make([]any, len(found)/2), 0
 	for i := range parts {
 		part := goja.Value(goja.Undefined())
@@ -455,7 +455,7 @@ func (r *run) groups(text goja.String, found []int) []any {
 }
 
 // matched is what exec returns.
-func (r *run) matched(b *bound, text goja.String, found []int) goja.Value {
+func (r *interpreter) matched(b *bound, text goja.String, found []int) goja.Value {
 	named, parts := goja.Value(goja.Undefined()), r.groups(text, found)
 	for i, name := range b.whole.SubexpNames() {
 		if name == "" {
@@ -499,7 +499,7 @@ func unpaired(pattern goja.String) string {
 	}
 }
 
-func (r *run) syntaxError(err error) *goja.Object {
+func (r *interpreter) syntaxError(err error) *goja.Object {
 	e, newErr := r.vm.New(r.vm.Get("SyntaxError"), r.vm.ToValue(err.Error()))
 	if newErr != nil {
 		panic(newErr)

@@ -11,7 +11,7 @@ import (
 // TestPlaceBetweenCallbacks: code under a watch notes where it waits for a promise. That is its
 // place if it is stopped between two callbacks, where no call is under way.
 func TestPlaceBetweenCallbacks(t *testing.T) {
-	r := &run{compiled: &compiled{name: "endless"}, vm: goja.New(), top: &scope{}, stopped: new(stopped)}
+	r := &interpreter{compiled: &compiled{name: "endless"}, vm: goja.New(), top: &scope{}, stopped: new(stopped)}
 	r.vm.SetAsyncContextTracker((*tracker)(r))
 	for name, f := range map[string]func(){
 		"ask":  func() { r.stopped.ask() },

@@ -68,7 +68,7 @@ func mayBeText(e ast.Expression) bool {
 }
 
 // summand returns its argument, if that is no text which is too long to be added to another one.
-func (r *run) summand(c goja.FunctionCall) goja.Value {
+func (r *interpreter) summand(c goja.FunctionCall) goja.Value {
 	v := c.Argument(0)
 	if s, ok := v.(goja.String); ok && s.Length() > maxText/2 {
 		r.checkText(2 * s.Length())

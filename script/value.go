@@ -17,7 +17,7 @@ const (
 
 // encoded returns a value as JSON.stringify does, within the limits; what has no JSON is null. An
 // error is thrown in the script.
-func (r *run) encoded(v goja.Value) string {
+func (r *interpreter) encoded(v goja.Value) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -49,7 +49,7 @@ func (r *run) encoded(v goja.Value) string {
 }
 
 // stringified is JSON.stringify.
-func (r *run) stringified(o *goja.Object) string {
+func (r *interpreter) stringified(o *goja.Object) string {
 	r.encoding = true
 	text, err := o.MarshalJSON()
 	r.encoding = false
@@ -59,13 +59,13 @@ func (r *run) stringified(o *goja.Object) string {
 	return unmarked(string(text))
 }
 
-func (r *run) checkText(n int) {
+func (r *interpreter) checkText(n int) {
 	if n > maxText {
 		panic(r.rangeError("a string may have 16 MiB, not %d characters", n))
 	}
 }
 
-func (r *run) checkList(n int) {
+func (r *interpreter) checkList(n int) {
 	if n > maxArray {
 		panic(r.rangeError("an array may have 1,000,000 elements, not %d", n))
 	}
@@ -73,7 +73,7 @@ func (r *run) checkList(n int) {
 
 // checkJSON refuses a JSON text that is too deep, or has too many elements, for JSON.parse: it calls itself for each
 // level.
-func (r *run) checkJSON(text goja.String) {
+func (r *interpreter) checkJSON(text goja.String) {
 	depth, elements, within := 0, 0, false
 	for i := 0; i < text.Length(); i++ {
 		switch c := text.CharAt(i); {
@@ -97,7 +97,7 @@ func (r *run) checkJSON(text goja.String) {
 }
 
 // checkValue refuses a value that is too large or too deep, or refers to itself.
-func (r *run) checkValue(o *goja.Object) {
+func (r *interpreter) checkValue(o *goja.Object) {
 	texts, nodes := 0, 0
 	for depth, level := 0, []*goja.Object{o}; len(level) > 0; depth++ {
 		if depth > maxDepth {
@@ -138,7 +138,7 @@ func (r *run) checkValue(o *goja.Object) {
 }
 
 // guardJoin bounds the join of arrays, which texts of arrays call without its name.
-func (r *run) guardJoin() error {
+func (r *interpreter) guardJoin() error {
 	proto := r.vm.NewArray().Prototype()
 	join, _ := goja.AssertFunction(proto.Get("join"))
 	guarded := func(c goja.FunctionCall) goja.Value {
