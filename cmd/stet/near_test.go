@@ -68,7 +68,7 @@ func TestPasswordsOfAddressesAreNotShown(t *testing.T) {
 }
 
 func TestTopicsSayWhatIsKnownOfTheirSettings(t *testing.T) {
-	if text := settingsText(&api.Topic{}); !strings.HasPrefix(text, "no event was published: ") {
+	if text := settingsText(&api.Topic{}); !strings.HasPrefix(text, "no event has arrived: ") {
 		t.Error(text)
 	}
 	const want = "expiry none, retention none, cap 3, cap in bytes none"

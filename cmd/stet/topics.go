@@ -349,7 +349,7 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 // settingsText says what settings a topic has, which come with the events.
 func settingsText(v *api.Topic) string {
 	if v.Accepted == 0 {
-		return "no event was published: the settings are those of the publisher of the first one"
+		return "no event has arrived: the settings are those of the publisher of the first one"
 	}
 	return fmt.Sprintf("expiry %s, retention %s, cap %s, cap in bytes %s",
 		orNone(v.ExpiryMS), orNone(v.RetainMS), capText(v.Cap), capText(v.CapBytes))

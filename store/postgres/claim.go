@@ -22,11 +22,18 @@ import (
 //
 // Otherwise it queries again in the transaction that claims.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	return s.claimFirst(ctx, req, nil)
+}
+
+// claimFirst claims what the request selects. Runs that are first go before others, in whatever order.
+func (s *Store) claimFirst(ctx context.Context, req store.ClaimRequest, first map[store.RunNo]bool) (
+	store.Claims, error,
+) {
 	if err := req.Validate(); err != nil {
 		return store.Claims{}, err
 	}
 	ctx = on(ctx, s.looking)
-	q := &claimQuery{req: &req, workflows: possible(req.Workflows)}
+	q := &claimQuery{req: &req, workflows: possible(req.Workflows), first: first}
 	if err := q.find(ctx, s); err != nil {
 		return store.Claims{}, err
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -13,7 +14,8 @@ import (
 // claimQuery is the query of a claim for runs that are ready, and its result.
 type claimQuery struct {
 	req       *store.ClaimRequest
-	workflows []string // of the request, as far as the server can take them
+	workflows []string             // of the request, as far as the server can take them
+	first     map[store.RunNo]bool // these go before others
 	leases    known
 
 	claims     store.Claims
@@ -23,6 +25,16 @@ type claimQuery struct {
 
 	resting      []int64 // runs with items that make them ready for no node, restRuns at most
 	restingItems int64   // theirs
+}
+
+// prefer puts the candidates that are first before the others.
+func (q *claimQuery) prefer() {
+	if len(q.first) == 0 {
+		return
+	}
+	others := func(c sqlstore.Candidate) bool { return !q.first[c.No] }
+	rest := slices.DeleteFunc(slices.Clone(q.candidates), func(c sqlstore.Candidate) bool { return !others(c) })
+	q.candidates = append(slices.DeleteFunc(q.candidates, others), rest...)
 }
 
 // The classes of rows: runs that may be claimed, in their order, and other results.
@@ -246,5 +258,6 @@ func (q *claimQuery) execute(t *tx, floor int64, test any) (same bool, err error
 		return nil
 	})
 	q.candidates = sqlstore.SortCandidates(q.candidates)
+	q.prefer()
 	return same, err
 }

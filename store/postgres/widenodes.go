@@ -176,6 +176,7 @@ func (w *Wide) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	type found struct {
 		req        store.ClaimRequest
 		candidates []sqlstore.Candidate
+		first      map[store.RunNo]bool
 		claims     store.Claims
 	}
 	which, of := places(w, req.Leases, func(l store.Lease) int { return l.Shard.Slot })
@@ -195,7 +196,7 @@ func (w *Wide) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	for index, f := range all {
 		if f != nil {
 			candidates = append(candidates, f.candidates...)
-			f.req.Limit = 0
+			f.req.Limit, f.first = 0, map[store.RunNo]bool{}
 			for _, c := range f.candidates {
 				home[c.No] = index
 			}
@@ -204,11 +205,13 @@ func (w *Wide) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims,
 	candidates = sqlstore.SortCandidates(candidates)
 	order := map[store.RunNo]int{}
 	for i, c := range candidates[:min(len(candidates), req.Limit)] {
+		f := all[home[c.No]]
+		f.first[c.No] = true
+		f.req.Limit++
 		order[c.No] = i
-		all[home[c.No]].req.Limit++
 	}
 	err = w.each(ctx, which, func(index int, s *Store) (err error) {
-		all[index].claims, err = s.Claim(ctx, all[index].req)
+		all[index].claims, err = s.claimFirst(ctx, all[index].req, all[index].first)
 		return err
 	})
 	if err != nil {

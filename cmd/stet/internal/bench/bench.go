@@ -106,6 +106,9 @@ var workloads = map[string]workload{
 	"timers":     {measureTimers, 1, 1000, 0, 100},
 	"databases":  {measureDatabases, 1, 1000, 10, 300},
 	"retention":  {measureRetention, 1, 2000, 10, 100},
+	"pass":       {measurePass, 1, 2000, 10, 100},
+	"backlog":    {measureBacklog, 1, 10_000, 0, 0},
+	"growth":     {measureGrowth, 1, 9000, 0, 100},
 	"unusual":    {measureUnusual, 3, 500, 10, 100},
 }
 
@@ -232,8 +235,8 @@ func (cfg *Config) check(names []string) error {
 	if (cfg.Workload == "foreign" || cfg.Workload == "failover") && !cfg.shared() {
 		bad("workload %s: expected a store that several processes can use, found %s", cfg.Workload, cfg.DB)
 	}
-	if cfg.Workload == "retention" && !cfg.onDisk() {
-		bad("workload retention: expected a store that is kept, found %s", cfg.DB)
+	if (cfg.Workload == "retention" || cfg.Workload == "pass") && !cfg.onDisk() {
+		bad("workload %s: expected a store that is kept, found %s", cfg.Workload, cfg.DB)
 	}
 	if cfg.Workload == "unusual" && cfg.OpenVia == nil {
 		bad("workload unusual: expected the URL of one server, found %s", cfg.DB)
