@@ -45,6 +45,10 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   replay      a run of --steps steps, killed and taken up by a new process, -n times
   idle        a process with nothing to do: processor, context switches
   retention   -n runs of --steps steps are made, and deleted a minute later: rates
+  pass        -n runs while a pass of retention deletes others, and without one: ratios
+  backlog     how long a new run takes after an outage, beside -n runs that have become due
+  growth      -n starts on a queue that no process serves, then -n messages to a run that does not
+              receive them: the last ones beside the first
   unusual     throughput on a server that is 1 ms away, alone and beside a run that sets values
   watched     throughput with nobody at the server, with a run and a list open, and with 1,000
               followers: ratios, memory of a follower

@@ -30,7 +30,7 @@ func TestAllOnOnePage(t *testing.T) {
 	}
 	page := pageOf(t, report)
 	// Those of several processes, of files and of servers.
-	elsewhere := []string{"databases", "failover", "foreign", "nodes", "replay", "retention", "unusual"}
+	elsewhere := []string{"databases", "failover", "foreign", "nodes", "pass", "replay", "retention", "unusual"}
 	for _, name := range bench.Workloads() {
 		if there := strings.Contains(page, "<td>"+name+"</td>"); there == slices.Contains(elsewhere, name) {
 			t.Errorf("workload %s is on the page: %t", name, there)
