@@ -30,7 +30,7 @@ func measureBacklog(ctx context.Context, cfg *Config, r *Report) error {
 		}
 		took := milliseconds(time.Since(begun))
 		left, err := s.Runs().Count(ctx, store.Filter{Workflows: []string{sleepUntilWoken.Name()},
-			Statuses: []store.Status{store.Suspended, store.Running}})
+			Statuses: []store.Status{store.Queued, store.Running, store.Suspended}})
 		if err != nil {
 			return err
 		}
@@ -50,8 +50,8 @@ func measureBacklog(ctx context.Context, cfg *Config, r *Report) error {
 	})
 }
 
-// leaveAsleep starts runs that sleep for rest, lets the engine end when all are suspended, and returns when the last one
-// is due.
+// leaveAsleep starts runs that sleep for rest, lets the engine end when all are suspended, and returns when the last
+// one is due.
 func leaveAsleep(ctx context.Context, cfg *Config, rest time.Duration) (due time.Time, err error) {
 	s, err := cfg.serve(ctx, nil, sleepUntilWoken)
 	if err != nil {

@@ -87,7 +87,7 @@ func startUnserved(ctx context.Context, cfg *Config, out section, w *stet.Workfl
 	})
 }
 
-// tenths does something as often as the config has runs, and compares the rate of the last tenth with that of the first.
+// tenths does something as often as the config has runs. It compares the rate of the last tenth with that of the first.
 func (s section) tenths(
 	ctx context.Context, cfg *Config, name, unit string, do func(context.Context, int) error,
 ) error {

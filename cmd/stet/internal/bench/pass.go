@@ -50,7 +50,8 @@ func measurePass(ctx context.Context, cfg *Config, r *Report) error {
 	out.figure("runs beside a pass", slices.Max(rates[1]), "runs/s")
 	out.figure("single run p50, no pass", slices.Min(singles[0]), "ms")
 	out.figure("single run p50 beside a pass", slices.Min(singles[1]), "ms")
-	out.figure("due runs that no pass has reached", max(0, left-float64(2*passTurns*(cfg.Runs+passSingles+warmUps))), "runs")
+	own := 2 * passTurns * (cfg.Runs + passSingles + warming)
+	out.figure("due runs that no pass has reached", max(0, left-float64(own)), "runs")
 	out.atLeast("runs beside a pass, of those without", slices.Max(rates[1])/slices.Max(rates[0]), 0.9, "times")
 	out.atMost("single run beside a pass, of one without", slices.Min(singles[1])/slices.Min(singles[0]), 1.1, "times")
 	return nil

@@ -192,7 +192,8 @@ func (s *session) reached(ctx context.Context, workflow string, status store.Sta
 // ended blocks until no run of the workflow is left that has not ended.
 func (s *session) ended(ctx context.Context, workflow string) error {
 	for {
-		left, err := s.Runs().Count(ctx, store.Filter{Workflows: []string{workflow}, Statuses: []store.Status{store.Running, store.Suspended}, Most: 1})
+		left, err := s.Runs().Count(ctx, store.Filter{Workflows: []string{workflow},
+			Statuses: []store.Status{store.Queued, store.Running, store.Suspended}, Most: 1})
 		if err != nil || len(left) == 0 {
 			return err
 		}

@@ -43,12 +43,12 @@ func execute(ctx context.Context, s *session, w *stet.Workflow[payload, payload]
 	return err
 }
 
-// warmUps is how many runs warmUp executes.
-const warmUps = 20
+// warming is how many runs warmUp executes.
+const warming = 20
 
 // warmUp executes a few runs, so that one-time costs are not measured.
 func warmUp(ctx context.Context, s *session, w *stet.Workflow[payload, payload]) error {
-	return inParallel(ctx, warmUps, 10, func(ctx context.Context, i int) error { return execute(ctx, s, w, newPayload(i)) })
+	return inParallel(ctx, warming, 10, func(ctx context.Context, i int) error { return execute(ctx, s, w, newPayload(i)) })
 }
 
 func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
