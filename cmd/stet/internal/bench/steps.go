@@ -48,7 +48,9 @@ const warming = 20
 
 // warmUp executes a few runs, so that one-time costs are not measured.
 func warmUp(ctx context.Context, s *session, w *stet.Workflow[payload, payload]) error {
-	return inParallel(ctx, warming, 10, func(ctx context.Context, i int) error { return execute(ctx, s, w, newPayload(i)) })
+	return inParallel(ctx, warming, 10, func(ctx context.Context, i int) error {
+		return execute(ctx, s, w, newPayload(i))
+	})
 }
 
 func measureThroughput(ctx context.Context, cfg *Config, r *Report) error {
