@@ -69,7 +69,8 @@ func newPlace(t *testing.T, byServer bool) *place {
 	go func() { ended <- e.Run(ctx) }()
 	p := &place{t, []string{"--db", o.db}, e}
 	if byServer {
-		h, err := server.New(e, server.Options{Access: []access.Authenticator{server.Tokens(e)}, Logger: o.log})
+		h, err := server.New(e, server.Options{Access: []access.Authenticator{server.Tokens(e)}, Logger: o.log,
+			Rate: stet.None})
 		if err != nil {
 			t.Fatal(err)
 		}

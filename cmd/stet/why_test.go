@@ -195,7 +195,8 @@ func TestEachCauseIsSaidEverywhere(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	h, err := server.New(e, server.Options{Access: []access.Authenticator{server.Tokens(e)}, Logger: o.log})
+	h, err := server.New(e, server.Options{Access: []access.Authenticator{server.Tokens(e)}, Logger: o.log,
+		Rate: stet.None})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if !n.Stopped && !n.Draining {
 		at, done, err := s.heartbeat(ctx, &n, info)
 		if done {
-			witness{s, storekit.Boot{Node: n.ID, Boot: n.Boot}}.keep()
+			witness{s, storekit.LifeOf(&n)}.keep()
 		}
 		if done || err != nil {
 			return at, err
@@ -87,7 +87,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if n.Stopped {
 		s.witnesses.End(storekit.Boot{Node: n.ID, Boot: n.Boot})
 	} else if err == nil {
-		witness{s, storekit.Boot{Node: n.ID, Boot: n.Boot}}.keep()
+		witness{s, storekit.LifeOf(&n)}.keep()
 	}
 	return at, err
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,19 +31,19 @@ const lookText = `WITH noted AS (UPDATE stet.nodes n SET witness=pg_postmaster_s
 			AND k.database=(SELECT oid FROM pg_database WHERE datname=current_database())),
 	all_boots AS MATERIALIZED (SELECT n.node, n.boot, ` + witnessKey + ` IN (SELECT key FROM held) AS there
 		FROM stet.nodes n WHERE n.witness=pg_postmaster_start_time())
-	SELECT node, boot FROM all_boots WHERE NOT there
-	UNION ALL (SELECT '', '' FROM all_boots WHERE there AND (node, boot)<>($2, $3) LIMIT 1)`
+	SELECT a.node, a.boot, n.info FROM all_boots a JOIN stet.nodes n USING (node, boot) WHERE NOT there
+	UNION ALL (SELECT '', '', NULL FROM all_boots WHERE there AND (node, boot)<>($2, $3) LIMIT 1)`
 
 // witness is that of a boot.
 type witness struct {
 	s    *Store
-	boot storekit.Boot
+	life storekit.Life
 }
 
 // keep keeps the session from now on, unless that is done.
 func (w witness) keep() {
 	if w.s.hint.listen && w.s.cfg.clock == nil { // it has sessions of its own
-		w.s.witnesses.Keep(w.boot, w.live)
+		w.s.witnesses.Keep(w.life.Boot, w.live)
 	}
 }
 
@@ -80,9 +81,9 @@ func (w witness) live(ctx context.Context, stirred <-chan struct{}) {
 func (w witness) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storekit.WitnessAnswer) // it has the connection of leases meanwhile
 	defer cancel()
-	_ = w.s.single(on(ctx, w.s.leasing), "withdraw the witness of node "+w.boot.Node, func(t *tx) error {
+	_ = w.s.single(on(ctx, w.s.leasing), "withdraw the witness of node "+w.life.Node, func(t *tx) error {
 		_, err := t.exec("UPDATE stet.nodes SET witness=NULL WHERE node=$1 AND boot=$2 AND witness IS NOT NULL",
-			w.boot.Node, w.boot.Boot)
+			w.life.Node, w.life.Boot.Boot)
 		return err
 	}) // if that fails too, the node is cut off
 }
@@ -160,7 +161,7 @@ func prepareWitness(ctx context.Context, conn *pgx.Conn) error {
 
 // look takes and notes the lock, and looks for those of others. It returns when to look again.
 func (w witness) look(ctx context.Context, conn *pgx.Conn, noted *bool) (next time.Duration, err error) {
-	s, own := w.s, w.boot
+	s, own := w.s, w.life.Boot
 	ctx, cancel := context.WithTimeout(ctx, storekit.WitnessAnswer)
 	defer cancel()
 	if !*noted { // the lock of a former session may stand for a while
@@ -174,17 +175,20 @@ func (w witness) look(ctx context.Context, conn *pgx.Conn, noted *bool) (next ti
 	if err != nil {
 		return 0, err
 	}
-	gone := map[storekit.Boot]int64{} // the server does not say which session it was
+	gone := map[storekit.Boot]storekit.Sign{} // the server does not say which session it was
 	var b storekit.Boot
-	if _, err := pgx.ForEachRow(rows, []any{&b.Node, &b.Boot}, func() error {
-		gone[b] = 0
+	var info []byte
+	if _, err := pgx.ForEachRow(rows, []any{&b.Node, &b.Boot, &info}, func() error {
+		var n store.Node
+		_ = json.Unmarshal(info, &n) // what is not known of a process only takes longer
+		gone[b] = storekit.Sign{Process: storekit.LifeOf(&n).Process}
 		return nil
 	}); err != nil {
 		return 0, err
 	}
 	_, others := gone[storekit.Boot{}]
 	delete(gone, storekit.Boot{})
-	next, died := s.witnesses.Look(gone, others)
+	next, died := s.witnesses.Look(w.life, gone, others)
 	if died {
 		s.hint.heard.Add(store.Change{Nodes: true}) // leases have ended
 	}

@@ -175,7 +175,7 @@ func (l *lane) register(ctx context.Context, n store.Node, of boot) (store.Time,
 	if boot := (storekit.Boot{Node: n.ID, Boot: n.Boot}); n.Stopped {
 		l.witnesses.End(boot)
 	} else if r.err == nil {
-		witness{l, boot}.keep()
+		witness{l, storekit.LifeOf(&n)}.keep()
 	}
 	var boots []string
 	for _, b := range r.list(f[2]) {

@@ -22,10 +22,10 @@ import (
 // witness is that of a boot in a lane: on a cluster it is on the master of the lane's home.
 type witness struct {
 	s    *lane
-	boot storekit.Boot
+	life storekit.Life
 }
 
-func (w witness) name() string { return w.boot.Node + "\n" + w.boot.Boot }
+func (w witness) name() string { return w.life.Node + "\n" + w.life.Boot.Boot }
 
 // key is where the signs of all boots are.
 func (w witness) key() string { return w.s.tag(w.s.home()) + "g" }
@@ -33,7 +33,7 @@ func (w witness) key() string { return w.s.tag(w.s.home()) + "g" }
 // keep keeps the connection from now on, unless that is done.
 func (w witness) keep() {
 	if w.s.cfg.now == nil {
-		w.s.witnesses.Keep(w.boot, w.live)
+		w.s.witnesses.Keep(w.life.Boot, w.live)
 	}
 }
 
@@ -103,7 +103,7 @@ func (w witness) session(ctx context.Context, stirred <-chan struct{}) (noted bo
 	if life == "" {
 		return false, fmt.Errorf("%w: expected a run_id in INFO, found none", store.ErrUnavailable)
 	}
-	sign := life + ";" + strconv.FormatInt(number, 10)
+	sign := fmt.Sprintf("%s;%d;%d;%s", life, number, w.life.PID, w.life.Host)
 	if err := conn.ask(c.B().Hset().Key(w.key()).FieldValue().FieldValue(w.name(), sign).Build()).Error(); err != nil {
 		return false, err
 	}
@@ -113,7 +113,7 @@ func (w witness) session(ctx context.Context, stirred <-chan struct{}) (noted bo
 		if err != nil {
 			return true, err
 		}
-		next, died := w.s.witnesses.Look(gone, others)
+		next, died := w.s.witnesses.Look(w.life, gone, others)
 		if died {
 			w.s.hints.in.Add(store.Change{Nodes: true}) // leases have ended
 		}
@@ -132,9 +132,8 @@ func (w witness) session(ctx context.Context, stirred <-chan struct{}) (noted bo
 	}
 }
 
-// look returns the boots whose connections to this life of the server are gone, with their
-// numbers, and whether there are others.
-func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, others bool, err error) {
+// look returns the boots whose connections to this life of the server are gone, and whether there are others.
+func (w witness) look(conn asked, life string) (gone map[storekit.Boot]storekit.Sign, others bool, err error) {
 	c := conn.c
 	answers := conn.askAll(c.B().Role().Build(), c.B().Hgetall().Key(w.key()).Build())
 	role, err := answers[0].ToArray()
@@ -148,14 +147,13 @@ func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, ot
 	if err != nil {
 		return nil, false, err
 	}
-	gone = map[storekit.Boot]int64{}
+	gone = map[storekit.Boot]storekit.Sign{}
 	var numbers []int64
 	for name, sign := range signs {
-		at, text, _ := strings.Cut(sign, ";")
-		number, err := strconv.ParseInt(text, 10, 64)
+		at, s, ok := readSign(sign)
 		node, boot, _ := strings.Cut(name, "\n")
-		if b := (storekit.Boot{Node: node, Boot: boot}); err == nil && at == life && b != w.boot {
-			gone[b], numbers = number, append(numbers, number)
+		if b := (storekit.Boot{Node: node, Boot: boot}); ok && at == life && b != w.life.Boot {
+			gone[b], numbers = s, append(numbers, s.Number)
 		}
 	}
 	if len(numbers) == 0 {
@@ -174,9 +172,21 @@ func (w witness) look(conn asked, life string) (gone map[storekit.Boot]int64, ot
 		if err != nil {
 			return nil, false, fmt.Errorf("%w: CLIENT LIST: expected id=N, found %.40q", store.ErrUnavailable, line)
 		}
-		maps.DeleteFunc(gone, func(_ storekit.Boot, number int64) bool { return number == there })
+		maps.DeleteFunc(gone, func(_ storekit.Boot, s storekit.Sign) bool { return s.Number == there })
 	}
 	return gone, len(gone) < len(numbers), nil
+}
+
+// readSign reads what a witness has noted: the life of the server, the number of its connection, and its process.
+func readSign(text string) (life string, s storekit.Sign, ok bool) {
+	parts := strings.SplitN(text, ";", 4)
+	if len(parts) < 4 {
+		return "", s, false
+	}
+	number, err := strconv.ParseInt(parts[1], 10, 64)
+	pid, pidErr := strconv.Atoi(parts[2])
+	return parts[0], storekit.Sign{Number: number, Process: storekit.Process{Host: parts[3], PID: pid}},
+		err == nil && pidErr == nil
 }
 
 // field returns a field of the answer to INFO, or "".

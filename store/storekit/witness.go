@@ -16,7 +16,9 @@ import (
 // make that rare
 //
 //   - a boot counts as dead when two looks at an interval of WitnessGrace have not found its
-//     witness; one that was cut is made again long before;
+//     witness; one that was cut is made again long before. One look is enough if the boot's process
+//     was on this machine, which has it no more: a process that was killed and started again goes
+//     on at once;
 //   - a process that loses its witness takes it back first: then only its lease counts.
 //
 // A server that was started, or promoted, since a witness was noted says nothing: all witnesses
@@ -60,11 +62,17 @@ type kept struct {
 	stirred chan struct{}
 }
 
+// Sign is what a store knows of a witness that is gone.
+type Sign struct {
+	Number int64 // of its connection; 0: the server does not say which one it was
+	Process
+}
+
 // absence is that of a witness.
 type absence struct {
 	number int64 // of the connection
 	since  time.Time
-	dead   bool // two looks at an interval of WitnessGrace have found it
+	dead   bool // two looks at an interval of WitnessGrace have found it, or its process has ended
 }
 
 // Keep has a boot's witness executed until End or Close, unless it is. The witness looks at once
@@ -117,10 +125,9 @@ func (w *Witnesses) Stir() {
 	}
 }
 
-// Look notes which witnesses a look has not found, with the number of each connection if the
-// server has said it, and whether it has found others than its own. It returns when to look
-// again, and whether a boot has died since the last look.
-func (w *Witnesses) Look(gone map[Boot]int64, others bool) (next time.Duration, died bool) {
+// Look notes which witnesses a look of the own one has not found, and whether it has found others than that. It returns
+// when to look again, and whether a boot has died since the last look.
+func (w *Witnesses) Look(own Life, gone map[Boot]Sign, others bool) (next time.Duration, died bool) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,12 +137,13 @@ func (w *Witnesses) Look(gone map[Boot]int64, others bool) (next time.Duration, 
 	}
 	former := w.gone
 	w.gone = map[Boot]absence{}
-	for b, number := range gone {
+	for b, sign := range gone {
 		a, ok := former[b]
-		if !ok || a.number != number {
-			a = absence{number: number, since: now}
+		if !ok || a.number != sign.Number {
+			a = absence{number: sign.Number, since: now}
 		}
-		if dead := now.Sub(a.since) >= WitnessGrace; dead && !a.dead {
+		dead := now.Sub(a.since) >= WitnessGrace || own.knowsDead(Life{b, sign.Process})
+		if dead && !a.dead {
 			a.dead, died = true, true
 		}
 		switch {
