@@ -16,7 +16,9 @@ import (
 
 // TestForgottenAwaits (S12): what a script has begun and does not await happens before the run succeeds, also in an
 // async function that nothing awaits. What only waits ends with the run.
-func TestForgottenAwaits(t *testing.T) {
+func TestForgottenAwaits(t *testing.T) { bothForms(t, testForgottenAwaits) }
+
+func testForgottenAwaits(t *testing.T) {
 	for _, row := range []struct{ name, body, noted, result, fails string }{
 		{"a task", `Task.run("note", "a")`, "a", "1", ""},
 		{"an async function", `const f = async () => { await Task.run("note", "a"); Task.run("note", "b") }; f()`,
@@ -47,10 +49,7 @@ func TestForgottenAwaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := script.Compile("case", source, own)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := compiled(t, "case", source, own)
 			noting := stet.Define("noting", func(ctx stet.Context, text string) (any, error) {
 				return nil, stet.Do(ctx, "note", func(context.Context) error { noted = append(noted, text); return nil })
 			})

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/script"
@@ -78,6 +80,60 @@ func benchRuns(b *testing.B, w *script.Workflow) {
 			b.Fatal(err)
 		}
 	}
+	stop()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		b.Error(err)
+	}
+}
+
+// BenchmarkIsolated compares a script of ten steps, one after the other, in this process and in a child: the time of a
+// run as another waits for it.
+func BenchmarkIsolated(b *testing.B) {
+	source := plain(`for (let i = 0; i < 10; i++) await Task.run("echo", 1, { key: i })`)
+	var forms []*script.Workflow
+	for _, compile := range []func(string, string, []script.Task, ...stet.DefineOption) (*script.Workflow, error){
+		script.Compile, script.CompileIsolated,
+	} {
+		w, err := compile(fmt.Sprint("form-", len(forms)), source, tasks)
+		if err != nil {
+			b.Fatal(err)
+		}
+		forms = append(forms, w)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e, err := stet.New(ctx, stet.Config{Store: memory.New(), Workflows: []stet.Definition{forms[0], forms[1]},
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	run := func(w *script.Workflow) time.Duration {
+		begun := time.Now()
+		r, err := w.Start(ctx, e, json.RawMessage("null"))
+		if err == nil {
+			_, err = r.Wait(ctx)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(begun)
+	}
+	for _, w := range forms { // what is made once is not counted
+		run(w)
+	}
+	var took [2]time.Duration
+	for b.Loop() {
+		for i, w := range forms {
+			for range 20 {
+				took[i] += run(w)
+			}
+		}
+	}
+	b.ReportMetric(float64(took[0].Microseconds())/float64(20*b.N), "µs-in-process")
+	b.ReportMetric(float64(took[1].Microseconds())/float64(20*b.N), "µs-isolated")
+	b.ReportMetric(float64(took[1])/float64(took[0]), "ratio")
+	b.ReportMetric(0, "ns/op")
 	stop()
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		b.Error(err)

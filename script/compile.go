@@ -73,6 +73,8 @@ type compiled struct {
 	version int    // to which its runs are bound; 0: to none
 	replay  bool   // a task that is not there is never executed
 	trace   *trace // of a replay; nil: none
+	source  string // of an isolated script
+	program uint64 // its number for children; 0: it executes in this process
 
 	used    map[string]bool // words of the code, be they in a comment; and "/", if it has expressions
 	prelude *goja.Program   // what is done to the language before; nil: nothing

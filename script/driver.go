@@ -39,13 +39,21 @@ func (c *compiled) run(ctx stet.Context, input json.RawMessage) (json.RawMessage
 	//stetvet:ignore clock the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore io the interpreter has the clock and the numbers of the run, and reads no file
 	//stetvet:ignore random the interpreter has the clock and the numbers of the run, and reads no file
-	d.script = newInterpreter(c, d)
+	d.script = c.open(d)
 	defer d.script.end()
 	at, err := d.enter(entry{Begin: &beginning{RunID: stet.RunID(ctx), Input: input}})
 	if err != nil {
 		return nil, err
 	}
 	return d.drive(at)
+}
+
+// open returns an interpreter of the script.
+func (c *compiled) open(h host) script {
+	if c.program != 0 {
+		return &isolated{compiled: c, host: h}
+	}
+	return newInterpreter(c, h)
 }
 
 // drive waits for whichever operation ends next and settles its promise, until the script's

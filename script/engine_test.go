@@ -73,10 +73,7 @@ func TestCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := script.Compile("cancel", source, []script.Task{note})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := compiled(t, "cancel", source, []script.Task{note})
 	stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
 		run, err := w.Start(t.Context(), env.Engine, json.RawMessage("null"))
 		if err != nil {

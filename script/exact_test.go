@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stet-run/stet/script"
 	"github.com/stet-run/stet/script/bundle"
 	"github.com/stet-run/stet/stettest"
 )
@@ -33,10 +32,7 @@ func TestLongNumbersKeepTheirDigits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := script.Compile("case", source, tasks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := compiled(t, "case", source, tasks)
 			stettest.Run(t, with(w), func(t *testing.T, env *stettest.Env) {
 				run, err := w.Start(t.Context(), env.Engine, json.RawMessage(row.input))
 				if err != nil {

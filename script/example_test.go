@@ -100,3 +100,50 @@ func withScripts(s store.Store) (*stet.Engine, error) {
 	}
 	return stet.New(context.Background(), stet.Config{Store: s, Library: lib})
 }
+
+// The code of isolated scripts executes in child processes, in which Child does not return.
+func ExampleChild() {
+	main()
+	// Output: "charged o1"
+}
+
+func main() {
+	script.Child() // first: a process that the library has started executes scripts here, and does not return
+	if err := serveScripts(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func openIsolated() (*script.Library, error) {
+	return script.Open(script.Config{Isolated: true, Tasks: []script.Task{
+		script.Func("charge", func(_ context.Context, o scriptOrder) (string, error) { return "charged " + o.ID, nil }),
+	}})
+}
+
+func serveScripts() error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	lib, err := openIsolated()
+	if err != nil {
+		return err
+	}
+	engine, err := stet.New(ctx, stet.Config{Store: memory.New(), Library: lib, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	go func() { _ = engine.Run(ctx) }()
+	source := `async function workflow(order) { return await Task.run("charge", order) }`
+	if _, err := script.Deploy(ctx, engine, "order", stet.ScriptCode{Code: source}, stet.Act{Why: "begin"}); err != nil {
+		return err
+	}
+	run, err := stet.Ref[json.RawMessage, json.RawMessage]("order").Start(ctx, engine, json.RawMessage(`{"id":"o1"}`))
+	if err != nil {
+		return err
+	}
+	receipt, err := run.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(receipt))
+	return nil
+}

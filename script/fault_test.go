@@ -39,11 +39,13 @@ var faults = map[string]struct{ code, reason string }{
 
 // TestFaultsStall: an error that the interpreter has thrown and that nobody catches stalls the run; nothing is undone.
 // A corrected version goes on from there.
-func TestFaultsStall(t *testing.T) {
+func TestFaultsStall(t *testing.T) { bothForms(t, testFaultsStall) }
+
+func testFaultsStall(t *testing.T) {
 	for name, c := range faults {
 		t.Run(name, func(t *testing.T) {
 			var undone atomic.Int64
-			lib, err := script.Open(script.Config{Tasks: append([]script.Task{
+			lib, err := script.Open(script.Config{Isolated: isolates(t), Tasks: append([]script.Task{
 				script.Func("undo", func(context.Context, json.RawMessage) (any, error) { undone.Add(1); return nil, nil }),
 			}, tasks...)})
 			if err != nil {
@@ -86,7 +88,9 @@ func TestFaultsStall(t *testing.T) {
 
 // TestOwnErrorsFail: an error that the script throws by itself fails the run, whatever its class, and what is done is
 // undone.
-func TestOwnErrorsFail(t *testing.T) {
+func TestOwnErrorsFail(t *testing.T) { bothForms(t, testOwnErrorsFail) }
+
+func testOwnErrorsFail(t *testing.T) {
 	for _, code := range []string{
 		`throw new Error("own")`, `throw new TypeError("own")`, `throw RangeError("own")`, `throw "own"`,
 		`throw { message: "own", toString: () => "own" }`,

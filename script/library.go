@@ -32,6 +32,10 @@ type Config struct {
 	Replay bool
 	// Cache is how many compiled versions stay in memory. Default 1,000.
 	Cache int
+	// Isolated executes the code of scripts in child processes of this one, as many as it has processors. Code that
+	// exceeds a limit in a way that nothing interrupts then ends its child and not the program: its run stalls. Other
+	// runs whose code was in that child go on in another one. The program calls Child first in its main.
+	Isolated bool
 }
 
 // Library is the code of the scripts that are kept in a store (stet.Scripts), for
@@ -54,7 +58,7 @@ type cached struct {
 }
 
 // Open returns a library. It reads nothing. ErrInvalid: two tasks of one name, or one
-// without a name or function.
+// without a name or function; Isolated in a program that does not call Child.
 func Open(cfg Config) (*Library, error) {
 	if cfg.Cache == 0 {
 		cfg.Cache = 1000
@@ -65,6 +69,10 @@ func Open(cfg Config) (*Library, error) {
 	}
 	if cfg.Cache < 1 {
 		return nil, fmt.Errorf("script: Cache: expected 1 or more, or 0 (default), found %d: %w", cfg.Cache, stet.ErrInvalid)
+	}
+	if cfg.Isolated && !childCalled.Load() {
+		return nil, fmt.Errorf("script: Isolated: expected a program that calls script.Child first in its main, found that "+
+			"it does not: add the call, and in tests add it to TestMain: %w", stet.ErrInvalid)
 	}
 	return &Library{cfg: cfg, tasks: tasks, compiled: map[cached]*Workflow{}}, nil
 }
@@ -146,10 +154,18 @@ func (l *Library) compile(name, code string, number int) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newCompiled(compiled{
-		name: name, tasks: l.tasks, version: number, replay: l.cfg.Replay,
-	}, program, code)
+	p := l.bind(compiled{name: name, version: number}, program, code)
 	return define(name, p, l.cfg.Options), nil
+}
+
+// bind adds to a compiled script what the library has.
+func (l *Library) bind(c compiled, program parsed, code string) *compiled {
+	c.tasks, c.replay = l.tasks, l.cfg.Replay
+	if l.cfg.Isolated {
+		c.source, c.program = code, programIDs.Add(1)
+		return &c
+	}
+	return newCompiled(c, program, code)
 }
 
 // Deploy compiles code, for its errors, and makes it the current version of a script. Errors

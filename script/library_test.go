@@ -32,7 +32,7 @@ func ref(name string) *stet.Workflow[json.RawMessage, json.RawMessage] {
 
 func open(t testing.TB) *script.Library {
 	t.Helper()
-	lib, err := script.Open(script.Config{Tasks: tasks})
+	lib, err := script.Open(script.Config{Tasks: tasks, Isolated: isolates(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,9 @@ func TestVersions(t *testing.T) {
 
 // TestABoundRunKeepsItsVersion (S17): through eviction, another process, deploys, fork and
 // rewind; a rewind to "/" and a continue-as-new take the current one.
-func TestABoundRunKeepsItsVersion(t *testing.T) {
+func TestABoundRunKeepsItsVersion(t *testing.T) { bothForms(t, testABoundRunKeepsItsVersion) }
+
+func testABoundRunKeepsItsVersion(t *testing.T) {
 	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		body := func(n int) string {

@@ -129,7 +129,7 @@ func (w *watch) look(began time.Time) {
 		switch took := time.Since(began); {
 		case took > maxCode && processor()-spent > maxCode, took > maxStarved*maxCode:
 			w.interrupt("its code has executed for " + maxCode.String() + " without a wait")
-			w.abandon()
+			w.abandon(exitTime, before)
 			return
 		case objects() < before+maxGrowth:
 			continue
@@ -142,10 +142,12 @@ func (w *watch) look(began time.Time) {
 		case grown < maxGrowth:
 		case others == 0:
 			w.interrupt(fmt.Sprintf("its code has let the heap grow by %d MiB without a wait", grown>>20))
+			w.abandon(exitHeap, before)
 			return
 		case grown >= notAlone*maxGrowth:
 			w.interrupt(fmt.Sprintf("the heap has grown by %d MiB while its code and that of %d other runs executed",
 				grown>>20, others))
+			w.abandon(exitHeap, before)
 			return
 		case !shut:
 			shut = true
@@ -154,14 +156,40 @@ func (w *watch) look(began time.Time) {
 	}
 }
 
-// abandon gives the place of an interrupted stretch to another one, unless it ends soon. The interpreter looks for an
-// interrupt between two instructions; a single one, a call of what is written in Go, may last, and nothing can end it.
-func (w *watch) abandon() {
-	soon := time.NewTimer(maxCode / 4)
+// endStretch ends the process with a stretch that nothing interrupts, in a child; nil: the process executes more than
+// scripts. It gets exitTime or exitHeap.
+var endStretch func(code int)
+
+// abandon gives up an interrupted stretch, unless it ends soon. The interpreter looks for an interrupt between two
+// instructions; a single one, a call of what is written in Go, may last. A child ends with it. Elsewhere nothing can
+// end it: its place is given to another stretch, unless it lets the heap grow, for which others would be blamed.
+func (w *watch) abandon(code int, before uint64) {
+	patience := maxCode / 4
+	if endStretch != nil {
+		patience = maxCode // others wait for this child alone
+	}
+	soon := time.NewTimer(patience)
 	defer soon.Stop()
-	select {
-	case <-w.ended:
-	case <-soon.C:
+	tick := time.NewTicker(looks)
+	defer tick.Stop()
+	for late := false; !late; {
+		select {
+		case <-w.ended:
+			return
+		case <-soon.C:
+			late = true
+		case <-tick.C:
+			late = endStretch != nil && objects() >= before+notAlone*maxGrowth
+		}
+	}
+	switch {
+	case endStretch != nil:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.over {
+			endStretch(code)
+		}
+	case code == exitTime:
 		w.leave()
 		<-w.ended
 	}

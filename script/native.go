@@ -282,9 +282,7 @@ func says(level slog.Level) func(*interpreter, args) goja.Value {
 // start has an operation begun in a branch of its own, in the scope of the code that calls. The run does not succeed
 // before it has ended, if it has an effect.
 func (r *interpreter) start(c call) *goja.Object {
-	if len(r.pending) >= maxPending {
-		panic(r.vm.NewTypeError("at most %d operations may be under way", maxPending))
-	}
+	r.checkPending()
 	p, resolve, reject := r.vm.NewPromise()
 	promise := r.vm.ToValue(p).ToObject(r.vm)
 	if r.over() {
@@ -305,6 +303,12 @@ func (r *interpreter) start(c call) *goja.Object {
 	r.order = r.pruned(append(r.order, o))
 	r.scope.operations = r.pruned(append(r.scope.operations, o))
 	return promise
+}
+
+func (r *interpreter) checkPending() {
+	if len(r.pending) >= maxPending {
+		panic(r.vm.NewTypeError("at most %d operations may be under way", maxPending))
+	}
 }
 
 // over reports whether the code that executes is cancelled, with its scope or the run.
@@ -410,6 +414,7 @@ func (r *interpreter) token(name string) *goja.Object {
 	if r.over() {
 		panic(r.errorOf(cancelled))
 	}
+	r.checkPending()
 	token, number, failed := r.host.token(name, r.scope.clean)
 	if failed != nil {
 		panic(r.errorOf(failed))

@@ -31,8 +31,8 @@ func (l *Library) Places(ctx context.Context, e *stet.Engine, runID string) ([]s
 		return nil, err
 	}
 	t := &trace{source: code.Code, calls: map[string]int{}}
-	p := newCompiled(compiled{name: info.Workflow, tasks: l.tasks, version: number, replay: true, trace: t},
-		program, code.Code)
+	p := l.bind(compiled{name: info.Workflow, version: number, trace: t}, program, code.Code)
+	p.replay = true
 	_, err = e.Check(ctx, stet.CheckQuery{
 		Filter: store.Filter{IDs: []string{runID}}, Sample: stet.None, Definition: stet.Define(info.Workflow, p.run),
 	})

@@ -234,15 +234,13 @@ func compile(t *testing.T, name, source string) *script.Workflow {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := script.Compile(name, text, tasks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return compiled(t, name, text, tasks)
 }
 
 // TestSentences: each sentence holds undisturbed, and whichever commit the process dies at.
-func TestSentences(t *testing.T) {
+func TestSentences(t *testing.T) { bothForms(t, testSentences) }
+
+func testSentences(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -298,7 +296,9 @@ func TestZoneOfTheNode(t *testing.T) {
 }
 
 // TestUndo (S2): the task that undoes another has its result, newest first.
-func TestUndo(t *testing.T) {
+func TestUndo(t *testing.T) { bothForms(t, testUndo) }
+
+func testUndo(t *testing.T) {
 	var undone []string
 	note := script.Func("note", func(_ context.Context, out string) (any, error) {
 		undone = append(undone, out)

@@ -69,7 +69,9 @@ func running(t *testing.T, cfg stet.Config, fn func(ctx context.Context, t *test
 
 // TestLosersEndWithTheWinner (S5): the promises of operations that have lost are cancelled in the
 // commit that records the winner.
-func TestLosersEndWithTheWinner(t *testing.T) {
+func TestLosersEndWithTheWinner(t *testing.T) { bothForms(t, testLosersEndWithTheWinner) }
+
+func testLosersEndWithTheWinner(t *testing.T) {
 	w := compile(t, "case", `export default async () => {
 		const seen = Signal.next("never").catch(e => e.name);
 		const lost = Signal.next("lost");
@@ -106,7 +108,9 @@ func TestLosersEndWithTheWinner(t *testing.T) {
 
 // TestRunMembers (S9): headers, items of a stream, events; what is logged is logged once, though the run is
 // replayed at each of its waits.
-func TestRunMembers(t *testing.T) {
+func TestRunMembers(t *testing.T) { bothForms(t, testRunMembers) }
+
+func testRunMembers(t *testing.T) {
 	w := compile(t, "case", `export default async () => {
 		console.log("begun", { n: 1 }); console.warn("beware");
 		await Stream.append("lines", { at: Run.header("place") });
@@ -157,7 +161,9 @@ func TestRunMembers(t *testing.T) {
 }
 
 // TestRetry (S10): a run that has failed with the error of an operation goes on by a retry.
-func TestRetry(t *testing.T) {
+func TestRetry(t *testing.T) { bothForms(t, testRetry) }
+
+func testRetry(t *testing.T) {
 	var works atomic.Bool
 	shaky := script.Func("shaky", func(context.Context, json.RawMessage) (string, error) {
 		if !works.Load() {
@@ -191,7 +197,9 @@ func TestRetry(t *testing.T) {
 
 // TestRandomNumbers (S13): those of a run are the same in each replay, others in another run, and no
 // two alike.
-func TestRandomNumbers(t *testing.T) {
+func TestRandomNumbers(t *testing.T) { bothForms(t, testRandomNumbers) }
+
+func testRandomNumbers(t *testing.T) {
 	w := compile(t, "case", `export default async () => {
 		const said = [];
 		for (let i = 0; i < 3; i++) said.push([Math.random(), await Task.run("echo", [Math.random()])]);
@@ -238,7 +246,9 @@ func TestRandomNumbers(t *testing.T) {
 }
 
 // TestChildrenAreScripts (S8): a child may be a script, too, whether its end is awaited or not.
-func TestChildrenAreScripts(t *testing.T) {
+func TestChildrenAreScripts(t *testing.T) { bothForms(t, testChildrenAreScripts) }
+
+func testChildrenAreScripts(t *testing.T) {
 	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		deploy(ctx, t, e, "child", `await Task.delay(5); if (input < 0) throw new Error("negative"); return input * 2`)
@@ -260,7 +270,9 @@ func TestChildrenAreScripts(t *testing.T) {
 }
 
 // TestChildrenOfScriptsHaveIDs: id, tags and headers of a child are those of Go.
-func TestChildrenOfScriptsHaveIDs(t *testing.T) {
+func TestChildrenOfScriptsHaveIDs(t *testing.T) { bothForms(t, testChildrenOfScriptsHaveIDs) }
+
+func testChildrenOfScriptsHaveIDs(t *testing.T) {
 	stettest.Run(t, stet.Config{Library: open(t), MaxParkedBytes: stet.None}, func(t *testing.T, env *stettest.Env) {
 		ctx, e := t.Context(), env.Engine
 		deploy(ctx, t, e, "child", `return [Run.id, Run.header("place")]`)
@@ -383,7 +395,9 @@ func (w *watched) stalls() (n int) {
 
 // TestResumeAfterAStall: what has stalled for a limit executes its stretch again on resume, and goes on when
 // it is bound to a version that keeps to the limits.
-func TestResumeAfterAStall(t *testing.T) {
+func TestResumeAfterAStall(t *testing.T) { bothForms(t, testResumeAfterAStall) }
+
+func testResumeAfterAStall(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	s := &watched{Store: memory.New()}
 	e, err := stet.New(ctx, stet.Config{

@@ -20,7 +20,9 @@ var update = flag.Bool("update", false, "write the runs that TestStoredRuns repl
 // TestStoredRuns (S21): runs that a former release has executed fit their scripts with this one, its interpreter and
 // its regular expressions. One has ended, one has failed, one waits. A run that does not fit any more shows what an
 // update breaks for users: do not write it again.
-func TestStoredRuns(t *testing.T) {
+func TestStoredRuns(t *testing.T) { bothForms(t, testStoredRuns) }
+
+func testStoredRuns(t *testing.T) {
 	sources, err := filepath.Glob("testdata/runs/*.js")
 	if err != nil || len(sources) != 3 {
 		t.Fatal(sources, err)
@@ -32,10 +34,7 @@ func TestStoredRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := script.Compile(name, string(source), tasks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := compiled(t, name, string(source), tasks)
 			file := strings.TrimSuffix(path, ".js") + ".json"
 			if *update {
 				export(t, w, file)
