@@ -229,10 +229,7 @@ func (cfg *Config) check(names []string) error {
 	if cfg.Raw && cfg.File == "" && cfg.Postgres == "" && cfg.Redis == "" {
 		bad("raw: expected a store whose driver can be measured, found %s", cfg.DB)
 	}
-	if cfg.Workload == "replay" && (cfg.File == "" || cfg.Child == nil) {
-		bad("workload replay: expected a file, whose next process need not wait for a lease to end, found %s", cfg.DB)
-	}
-	if (cfg.Workload == "foreign" || cfg.Workload == "failover") && !cfg.shared() {
+	if slices.Contains([]string{"replay", "foreign", "failover"}, cfg.Workload) && !cfg.shared() {
 		bad("workload %s: expected a store that several processes can use, found %s", cfg.Workload, cfg.DB)
 	}
 	if (cfg.Workload == "retention" || cfg.Workload == "pass") && !cfg.onDisk() {
