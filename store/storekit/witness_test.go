@@ -47,8 +47,8 @@ func TestWitnessesLookAsOftenAsNeeded(t *testing.T) {
 	})
 }
 
-// TestOneLookFindsAProcessThatTheMachineHasNoMore, and only that: one of another machine, or one that executes, may make
-// its witness again.
+// TestOneLookFindsAProcessThatTheMachineHasNoMore, and only that: one of another machine, or one that executes, may
+// make its witness again.
 func TestOneLookFindsAProcessThatTheMachineHasNoMore(t *testing.T) {
 	ended := exec.Command(os.Args[0], "-test.run", "^$")
 	if err := ended.Run(); err != nil {
