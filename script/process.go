@@ -148,6 +148,7 @@ func (c *process) start() error {
 		return err
 	}
 	c.cmd = exec.Command(path)
+	c.cmd.Args = []string{os.Args[0], "(a child process for scripts)"} // for who lists processes
 	c.cmd.Env = childEnvironment()
 	in, err := c.cmd.StdinPipe()
 	if err != nil {

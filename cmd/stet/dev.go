@@ -73,7 +73,7 @@ the program prints: with ?run=ID the lines about a run.`,
 			}
 			if folder {
 				f.scripts = true
-				if err := ac.executeScripts(); err != nil {
+				if err := ac.executeScripts(f.isolate); err != nil {
 					return err
 				}
 			}
@@ -87,6 +87,7 @@ the program prints: with ?run=ID the lines about a run.`,
 	}
 	cmd.Flags().StringVar(&f.address, "addr", "127.0.0.1:8338", "listen at this `address`; port 0: a free one")
 	cmd.Flags().DurationVar(&grace, "grace", 10*time.Second, "how long the program has to end, before it is killed")
+	f.isolateFlag(cmd)
 	f.agents.add(cmd, "mcp-", toolbox.Token)
 	return cmd
 }

@@ -8,9 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/stet-run/stet/script"
 )
 
-func main() { os.Exit(command()) }
+func main() {
+	script.Child()
+	os.Exit(command())
+}
 
 // command is main without the exit.
 func command() int {

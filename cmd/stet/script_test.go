@@ -10,12 +10,15 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stet-run/stet/script"
 )
 
 // atATime is how many scripts are executed at a time: most of them wait, for a lease or a process.
 const atATime = 6
 
 func TestMain(m *testing.M) {
+	script.Child()
 	_ = flag.Set("test.parallel", strconv.Itoa(atATime)) // a flag of the command line comes later
 	testscript.Main(m, map[string]func(){
 		"stet": func() {

@@ -33,6 +33,7 @@ type serveFlags struct {
 	agents             mcpFlags
 	people             oidcFlags
 	scripts            bool // the engine runs, and executes scripts
+	isolate            bool // scripts execute in child processes
 	promises           bool // their tokens are enough to assign them
 
 	// beside returns what is served beside the API, by path; nil: nothing. listening is
@@ -65,7 +66,7 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.scripts {
-				if err := ac.executeScripts(); err != nil {
+				if err := ac.executeScripts(f.isolate); err != nil {
 					return err
 				}
 			}
@@ -83,6 +84,7 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 		"a proxy with TLS calls from these `networks`, like 10.0.0.0/8; others are refused")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "`names` under which a proxy on this machine calls")
 	cmd.Flags().BoolVar(&f.scripts, "scripts", false, "execute the runs of the store's scripts")
+	f.isolateFlag(cmd)
 	cmd.Flags().BoolVar(&f.promises, "open-promises", false,
 		"whoever has the token of a promise may assign it, without an access token")
 	f.agents.add(cmd, "mcp-", toolbox.Token)
@@ -90,9 +92,14 @@ the rights of the API: they read, and change what --mcp-allow names. See stet mc
 	return cmd
 }
 
+func (f *serveFlags) isolateFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.isolate, "isolate-scripts", false,
+		"execute the code of scripts in child processes, which end with code that nothing else stops")
+}
+
 // executeScripts gives the engine the scripts of the store.
-func (ac adminCommands) executeScripts() error {
-	lib, err := script.Open(script.Config{})
+func (ac adminCommands) executeScripts(isolated bool) error {
+	lib, err := script.Open(script.Config{Isolated: isolated})
 	ac.library = lib
 	return err
 }
@@ -120,7 +127,8 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	if err != nil {
 		return err
 	}
-	places, err := script.Open(script.Config{Replay: true}) // whether or not it executes scripts, it can replay them
+	// It can replay scripts that it does not execute.
+	places, err := script.Open(script.Config{Replay: true, Isolated: f.isolate})
 	if err != nil {
 		return err
 	}
