@@ -47,6 +47,7 @@ func (lc trialCommands) benchCommand() *cobra.Command {
   retention   -n runs of --steps steps are made, and deleted a minute later: rates
   pass        -n runs while a pass of retention deletes others, and without one: ratios
   backlog     how long a new run takes after an outage, beside -n runs that have become due
+  jobs        -n runs of one step on a queue, --concurrency at a time: put in 1,000 in a call, worked off, both
   growth      -n starts on a queue that no process serves, then -n messages to a run that does not
               receive them: the last ones beside the first
   unusual     throughput on a server that is 1 ms away, alone and beside a run that sets values

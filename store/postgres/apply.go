@@ -39,7 +39,12 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 func applyNow(ctx context.Context, s *Store, act string, commands []store.Command) (answers []store.Answer,
 	at store.Time, err error) {
 	err = errNotAtOnce
-	if q := s.newCommandBatch(commands); q != nil {
+	if q := s.newStartSet(commands); q != nil {
+		err = s.writeAfter(ctx, act, waitLimit, q, func(_ *tx, now store.Time) error {
+			answers, at = q.answers, now
+			return nil
+		})
+	} else if q := s.newCommandBatch(commands); q != nil {
 		err = s.writeAfter(ctx, act, waitLimit, q, func(t *tx, now store.Time) (err error) {
 			answers, at = q.answers, now
 			if !q.done {

@@ -108,6 +108,7 @@ var workloads = map[string]workload{
 	"retention":  {measureRetention, 1, 2000, 10, 100},
 	"pass":       {measurePass, 1, 2000, 10, 100},
 	"backlog":    {measureBacklog, 1, 10_000, 0, 0},
+	"jobs":       {measureJobs, 3, 10_000, 0, 100},
 	"growth":     {measureGrowth, 1, 9000, 0, 100},
 	"unusual":    {measureUnusual, 3, 500, 10, 100},
 }

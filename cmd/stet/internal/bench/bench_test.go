@@ -70,6 +70,7 @@ var figuresOf = map[string][]string{
 	"retention":  {"made", "deleted"},
 	"pass": {"runs, no pass", "runs beside a pass", "single run p50, no pass", "single run p50 beside a pass",
 		"due runs that no pass has reached"},
+	"jobs":    {"put in and worked off at once", "put in, 1,000 in a call", "worked off"},
 	"backlog": {"fresh run", "due runs that it has overtaken", "until none is left"},
 	"growth":  {"starts on a queue, first", "starts on a queue, last", "messages, first", "messages, last"},
 	"failover": {"the only node is killed and started again: longest pause of a run, waiting p100",
