@@ -44,11 +44,14 @@ func CompileIsolated(name, source string, tasks []Task, opts ...stet.DefineOptio
 	return lib.compile(name, source, 0)
 }
 
-// released ends the calls of Task.hang in this process.
-var released = make(chan struct{})
+// released ends the calls of Task.hang in this process that have begun since HangUntil.
+var released chan struct{}
 
-// Release ends the calls of Task.hang in this process, once.
-func Release() { close(released) }
+// HangUntil has Task.hang end when the function is called that it returns.
+func HangUntil() (release func()) {
+	released = make(chan struct{})
+	return func() { close(released) }
+}
 
 // AddIllTools adds tools of tests: native calls that nothing interrupts, and what a test asks of a child. TestMain
 // calls it, in children too.
@@ -58,9 +61,10 @@ func AddIllTools() {
 	}
 	toolbox = append(toolbox,
 		tool{"Task", "hang", ill(func(*interpreter, args) {
+			over := released
 			for waiting := true; waiting; {
 				select {
-				case <-released:
+				case <-over:
 					waiting = false
 				default: // takes the processor
 				}

@@ -25,25 +25,27 @@ func TestTableOfLimits(t *testing.T) {
 		}
 	}
 	limits := map[string]any{
-		"a script, bundled":                                         fmt.Sprint(MaxSource, " bytes"),
-		"a file for the bundler":                                    fmt.Sprint(bounds.MaxFile, " bytes"),
-		"all files for the bundler":                                 fmt.Sprint(bounds.MaxFiles, " bytes"),
-		"brackets that are open at one place":                       bounds.MaxBrackets,
-		"words and signs of a statement, with those around it":      bounds.MaxSigns,
-		"parameter lists of arrow functions within each other":      bounds.MaxArrows,
-		"opening brackets, also in texts and comments":              bounds.MaxOpening,
-		"time to compile":                                           maxCompile,
-		"time of the processor between two waits":                   time.Second,
-		"growth of the heap between two waits":                      fmt.Sprint(maxGrowth, " bytes"),
-		"nested calls":                                              maxFrames,
-		"operations under way":                                      maxPending,
-		"characters of a string":                                    maxText,
-		"elements of an array, or of a value":                       maxArray,
-		"levels of a value, of JSON, and of joined arrays":          maxDepth,
-		"characters that a search in a text compares":               maxSearch,
-		"heap of what an isolated script keeps over a wait":         fmt.Sprint(maxKept, " bytes"),
-		"inputs and result of an isolated script between two waits": fmt.Sprint(maxCalls, " bytes"),
-		"stack of an isolated script":                               fmt.Sprint(maxStack, " bytes"),
+		"a script, bundled":                                            fmt.Sprint(MaxSource, " bytes"),
+		"a file for the bundler":                                       fmt.Sprint(bounds.MaxFile, " bytes"),
+		"all files for the bundler":                                    fmt.Sprint(bounds.MaxFiles, " bytes"),
+		"brackets that are open at one place":                          bounds.MaxBrackets,
+		"words and signs of a statement, with those around it":         bounds.MaxSigns,
+		"parameter lists of arrow functions within each other":         bounds.MaxArrows,
+		"opening brackets, also in texts and comments":                 bounds.MaxOpening,
+		"time to compile":                                              maxCompile,
+		"time of the processor between two waits":                      time.Second,
+		"growth of the heap between two waits":                         fmt.Sprint(maxGrowth, " bytes"),
+		"nested calls":                                                 maxFrames,
+		"operations under way":                                         maxPending,
+		"characters of a string":                                       maxText,
+		"elements of an array, or of a value":                          maxArray,
+		"levels of a value, of JSON, and of joined arrays":             maxDepth,
+		"characters that a search in a text compares":                  maxSearch,
+		"characters for `normalize`, `localeCompare` and `parseFloat`": maxBrief,
+		"characters of a text that are iterated, as by `[...text]`":    maxArray,
+		"heap of what an isolated script keeps over a wait":            fmt.Sprint(maxKept, " bytes"),
+		"inputs and result of an isolated script between two waits":    fmt.Sprint(maxCalls, " bytes"),
+		"stack of an isolated script":                                  fmt.Sprint(maxStack, " bytes"),
 	}
 	if maxCode != time.Second {
 		t.Errorf("the time between two waits: expected %s, found %s", time.Second, maxCode)
@@ -59,7 +61,7 @@ func TestTableOfLimits(t *testing.T) {
 	}
 	for _, constant := range []string{
 		fmt.Sprintf("maxText = %d << 20,", maxText>>20), fmt.Sprintf("maxArray = %d,", maxArray),
-		fmt.Sprintf("maxDepth = %d,", maxDepth), "maxSearch = 1e9;",
+		fmt.Sprintf("maxDepth = %d,", maxDepth), "maxSearch = 1e9;", "maxBrief = 1 << 20;",
 	} {
 		if !strings.Contains(preludeSource, constant) {
 			t.Errorf("prelude.js: expected %s", constant)

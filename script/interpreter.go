@@ -115,8 +115,17 @@ func (r *interpreter) state() resultState {
 	return resultPending
 }
 
-// execute executes the stretch of an entry.
-func (r *interpreter) execute(e entry, out *left) error {
+// execute executes the stretch of an entry. An interrupt outside of the interpreter's own code is a panic.
+func (r *interpreter) execute(e entry, out *left) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *goja.InterruptedError:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
 	switch {
 	case e.Begin != nil:
 		r.id = e.Begin.RunID

@@ -172,6 +172,7 @@ func settled(ctx context.Context, t *testing.T, r *stet.Run[json.RawMessage]) {
 // They stall when their native calls return.
 func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 	script.LimitsUnderRace(t)
+	release := script.HangUntil()
 	inRealTime(t, open(t), func(ctx context.Context, e *stet.Engine) {
 		deploy(ctx, t, e, "ill", `await Task.run("echo", 1); Task.run("echo", 2, { key: "lost" }); Task.hang()`)
 		deploy(ctx, t, e, "fine", `return await Task.run("add", [1, 2])`)
@@ -182,7 +183,7 @@ func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 		for range 5 {
 			want(t, ctx, begin(t, ctx, e, "fine"), "3")
 		}
-		script.Release()
+		release()
 		for _, r := range sick {
 			stalls(ctx, t, e, r, "its code has executed for")
 		}

@@ -81,6 +81,9 @@ func (r *interpreter) install() error {
 	if err := r.guardJoin(); err != nil {
 		return err
 	}
+	if err := r.guardCharacters(); err != nil {
+		return err
+	}
 	if r.expresses() {
 		if err := r.installExpressions(); err != nil {
 			return err

@@ -9,6 +9,7 @@
   "use strict";
   // Limits of what one native call may take: inside of one nothing can interrupt it.
   const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100, maxSearch = 1e9;
+  const maxBrief = 1 << 20;
   //@ text
   const text = n => { if (n > maxText) throw new RangeError("a string may have 16 MiB, not " + n + " characters"); };
   //.
@@ -89,6 +90,22 @@
     const n = s.length, m = typeof what === "string" ? what.length : 0;
     if (n * m > maxSearch && m < n) throw new RangeError("a search may compare 1,000,000,000 characters, not " + n + " times " + m);
   });
+  //.
+  //@ brief
+  const brief = s => {
+    s = Str(s);
+    if (s.length > maxBrief) throw new RangeError("normalize, localeCompare and parseFloat take 1,048,576 characters, not " + s.length);
+  };
+  //.
+  //? normalize
+  guard(S, "normalize", s => brief(s));
+  //.
+  //? localeCompare
+  guard(S, "localeCompare", (s, [other]) => { brief(s); brief(other); });
+  //.
+  //? parseFloat
+  guard(globalThis, "parseFloat", (_, [s]) => brief(s));
+  Number.parseFloat = parseFloat;
   //.
   //? repeat
   guard(S, "repeat", (s, [n]) => text(Str(s).length * (n > 0 ? n : 0)));

@@ -12,6 +12,7 @@ const (
 	maxArray = 1_000_000 // elements
 	maxDepth = 100       // of a value, and of arrays that are joined
 
+	maxBrief  = 1 << 20       // characters for what takes long for each; prelude.js has it
 	maxSearch = 1_000_000_000 // characters of a text that are compared with those of another; prelude.js has it
 )
 
@@ -135,6 +136,25 @@ func (r *interpreter) checkValue(o *goja.Object) {
 		r.checkList(nodes)
 		level = next
 	}
+}
+
+// guardCharacters bounds the characters of a text that are iterated: natives that take all of them, as `[...text]`,
+// cannot be interrupted.
+func (r *interpreter) guardCharacters() error {
+	proto := r.vm.ToValue("").ToObject(r.vm).Prototype()
+	all, _ := goja.AssertFunction(proto.GetSymbol(goja.SymIterator))
+	guarded := func(c goja.FunctionCall) goja.Value {
+		if s, ok := c.This.(goja.String); ok {
+			r.checkList(s.Length())
+		}
+		out, err := all(c.This)
+		if err != nil {
+			panic(err)
+		}
+		return out
+	}
+	yes, no := goja.FLAG_TRUE, goja.FLAG_FALSE
+	return proto.DefineDataPropertySymbol(goja.SymIterator, r.vm.ToValue(guarded), yes, yes, no)
 }
 
 // guardJoin bounds the join of arrays, which texts of arrays call without its name.
