@@ -41,6 +41,7 @@ func TestTableOfLimits(t *testing.T) {
 		"elements of an array, or of a value":                          maxArray,
 		"levels of a value, of JSON, and of joined arrays":             maxDepth,
 		"characters that a search in a text compares":                  maxSearch,
+		"elements that are sorted without a function":                  maxSorted,
 		"characters for `normalize`, `localeCompare` and `parseFloat`": maxBrief,
 		"characters of a text that are iterated, as by `[...text]`":    maxArray,
 		"heap of what an isolated script keeps over a wait":            fmt.Sprint(maxKept, " bytes"),
@@ -61,7 +62,8 @@ func TestTableOfLimits(t *testing.T) {
 	}
 	for _, constant := range []string{
 		fmt.Sprintf("maxText = %d << 20,", maxText>>20), fmt.Sprintf("maxArray = %d,", maxArray),
-		fmt.Sprintf("maxDepth = %d,", maxDepth), "maxSearch = 1e9;", "maxBrief = 1 << 20;",
+		fmt.Sprintf("maxDepth = %d,", maxDepth), "maxSearch = 1e9;", "maxBrief = 1 << 20,",
+		fmt.Sprintf("maxSorted = %d;", maxSorted),
 	} {
 		if !strings.Contains(preludeSource, constant) {
 			t.Errorf("prelude.js: expected %s", constant)

@@ -9,7 +9,7 @@
   "use strict";
   // Limits of what one native call may take: inside of one nothing can interrupt it.
   const maxText = 16 << 20, maxArray = 1000000, maxDepth = 100, maxSearch = 1e9;
-  const maxBrief = 1 << 20;
+  const maxBrief = 1 << 20, maxSorted = 200000;
   //@ text
   const text = n => { if (n > maxText) throw new RangeError("a string may have 16 MiB, not " + n + " characters"); };
   //.
@@ -49,6 +49,17 @@
     if (f === undefined) continue;
     replaced(A, name, { [name](...a) { if (this.length > maxArray) list(this.length); return apply(f, this, a); } }[name]);
   }
+  //.
+  //? sort toSorted
+  for (const name of /*?*/["sort", "toSorted"]) guard(A, name, (a, [by]) => {
+    if (by === undefined && a.length > maxSorted)
+      throw new RangeError("200,000 elements may be sorted without a function, not " + a.length);
+  });
+  //.
+  //? keys values entries getOwnPropertyNames getOwnPropertyDescriptors assign
+  for (const name of /*?*/["keys", "values", "entries", "getOwnPropertyNames", "getOwnPropertyDescriptors", "assign"]) guard(Object, name, (_, a) => {
+    for (let i = 0; i < a.length; i++) if (typeof a[i] === "string" || a[i] instanceof Str) list(a[i].length);
+  });
   //.
   //@ count
   const indexOf = S.indexOf;
@@ -161,7 +172,7 @@
   guard(Reflect, "construct", (_, [, a]) => { if (a && a.length > maxArray) list(a.length); });
   //.
   //@ depth
-  const depth = value => {
+  const depth = (value, indent) => {
     let level = [value], n = 0, nodes = 0;
     for (let d = 0; level.length > 0; d++) {
       if (d > maxDepth) throw new RangeError("a value may be 100 levels deep, or refers to itself");
@@ -173,6 +184,7 @@
         if (v === null || typeof v !== "object") continue;
         if (isArray(v)) list(v.length);
         const own = keys(v);
+        text(n += own.length * indent * (d + 1));
         for (let k = 0; k < own.length; k++) {
           const inner = v[own[k]];
           if (typeof inner === "string") text(n += inner.length);
@@ -189,7 +201,10 @@
   guard(JSON, "parse", (_, [s]) => native.parse(Str(s)));
   //.
   //? stringify
-  guard(JSON, "stringify", (_, [v]) => depth(v));
+  guard(JSON, "stringify", (_, [v, , space]) => {
+    const indent = typeof space === "string" ? space.length : typeof space === "number" && space > 0 ? space : 0;
+    depth(v, Math.min(indent, 10));
+  });
   //.
   //? Array
   const OldArray = Array, newObject = construct0;

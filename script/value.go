@@ -12,6 +12,7 @@ const (
 	maxArray = 1_000_000 // elements
 	maxDepth = 100       // of a value, and of arrays that are joined
 
+	maxSorted = 200_000       // elements that are sorted without a function; prelude.js has it
 	maxBrief  = 1 << 20       // characters for what takes long for each; prelude.js has it
 	maxSearch = 1_000_000_000 // characters of a text that are compared with those of another; prelude.js has it
 )
