@@ -71,22 +71,14 @@ var guardedNames = sync.OnceValue(func() []string {
 	return names
 })
 
-// written returns the part of a script that somebody has written: what package bundle puts before
-// it names much that it does not use.
+// written returns a script without its source map, which is its last line.
 func written(source string) string {
-	source, _, _ = strings.Cut(source, "//# sourceMappingURL=")
-	rest, bundled := strings.CutPrefix(strings.TrimPrefix(source, "\"use strict\";\n"), "var __script = (() => {\n")
-	if !bundled {
-		return source
+	const mark = "//# sourceMappingURL="
+	code := strings.TrimRight(source, "\n")
+	if at := strings.LastIndexByte(code, '\n') + 1; strings.HasPrefix(code[at:], mark) {
+		return code[:at]
 	}
-	for {
-		line, after, more := strings.Cut(rest, "\n")
-		helps := strings.HasPrefix(line, "  var __") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "  }")
-		if !helps || !more {
-			return rest
-		}
-		rest = after
-	}
+	return source
 }
 
 // preludes are the compiled preludes of this process: many scripts need the same.
