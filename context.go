@@ -76,15 +76,16 @@ func RunID(ctx Context) string {
 	return ctx.env.run.ID
 }
 
-// Log returns a logger that knows the run, as run_id, workflow and trace_id (that of the
-// header traceparent, if the run has one), and is silent
+// Log returns a logger that knows the run, as run_id, workflow, place (where a child is in its parent) and
+// trace_id (that of the header traceparent, if the run has one), and is silent
 // in replay: a line is written when its code runs for the first time, and again
 // only if a crash came before what follows was durable.
 func Log(ctx Context) *slog.Logger {
 	ctx.mustBeGiven()
 	if env := ctx.env; env.log == nil {
 		h := &liveHandler{env.engine.log.Handler(), ctx.branch.Replaying}
-		env.log = slog.New(h).With("run_id", env.run.ID, "workflow", env.run.Workflow)
+		env.log = stored.ChildOf(env.run).Log(slog.New(h).With("run_id", env.run.ID, "workflow", env.run.Workflow),
+			env.engine.inner.ParentID)
 		if id := stored.TraceID(env.run.Headers); id != "" {
 			env.log = env.log.With("trace_id", id)
 		}

@@ -68,6 +68,7 @@ type claim struct {
 type resident[A Activation] struct {
 	a                   A
 	id, workflow, build string
+	parent              string // its ID, if the parent was in memory when this run was introduced
 	entity, parked      bool
 }
 
@@ -157,6 +158,9 @@ func (m *Memory[A]) Introduce(a A, run *store.Run) {
 	if r := m.ofLocked(a); r != nil {
 		r.id, r.workflow, r.build = run.ID, run.Workflow, run.Build
 		m.ids[run.ID] = true
+		if p := m.active[run.Parent]; p != nil {
+			r.parent = p.id
+		}
 		if store.IsEntity(run.Workflow) && !r.entity {
 			r.entity = true
 			m.entities++
@@ -201,6 +205,19 @@ func (m *Memory[A]) Find(no store.RunNo) (a A) {
 		a = r.a
 	}
 	return a
+}
+
+// ParentID returns the ID of a child's parent, if that is in memory, or was when the child was introduced; "": neither.
+func (m *Memory[A]) ParentID(child, parent store.RunNo) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.active[child]; r != nil && r.parent != "" {
+		return r.parent
+	}
+	if r := m.active[parent]; r != nil {
+		return r.id
+	}
+	return ""
 }
 
 // Has reports whether the run with an ID is being executed, and its end will be notified.

@@ -42,6 +42,14 @@ func (e *Engine) Verdict(ctx context.Context, run store.RunNo, no store.ItemNo, 
 	return e.waiters.Verdict(ctx, run, no, itemID)
 }
 
+// ParentID returns the ID of the parent of a child that this process has in memory; "": it is not known here.
+func (e *Engine) ParentID(child, parent store.RunNo) string {
+	if x := e.executor.Load(); x != nil {
+		return x.memory.ParentID(child, parent)
+	}
+	return ""
+}
+
 // inMemory reports whether this process has the run in memory, and so will say how it ends.
 func (e *Engine) inMemory(runID string) bool {
 	x := e.executor.Load()

@@ -64,7 +64,7 @@ func newExecutor(e *Engine, stop, held context.Context) *executor {
 		Make: x.newActivation, ClaimSoon: x.dispatchers.claimSoon,
 	})
 	x.report.Log, x.report.Hooks, x.report.Now, x.report.Go = e.cfg.Log, e.cfg.Hooks, e.time.Now, x.crew.Go
-	x.report.Observer = e.cfg.Observer
+	x.report.Observer, x.report.ParentID, x.steps.ParentID = e.cfg.Observer, x.memory.ParentID, x.memory.ParentID
 	x.recovery.Count, x.recovery.Go, x.recovery.Now, x.recovery.Log = e.base.Count, x.crew.Go, e.time.Now, e.cfg.Log
 	x.recovery.Hook = e.cfg.OnRecover
 	x.held, x.cancel = context.WithCancel(held)

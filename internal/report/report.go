@@ -22,12 +22,14 @@ type Hooks struct {
 }
 
 // Reporter reports what becomes of runs. It is safe for concurrent use. All exported fields
-// but Hooks and Observer are required.
+// but Hooks, Observer and ParentID are required.
 type Reporter struct {
 	Log      *slog.Logger
 	Hooks    Hooks
 	Observer *observe.Port // nil: nothing is reported to it
 	Now      func() store.Time
+	// ParentID returns the ID of the parent of a child; "": it is not known here. nil: none is.
+	ParentID func(child, parent store.RunNo) string
 	Go       func(func()) // begins a goroutine that its caller waits for
 
 	mu      sync.Mutex
@@ -74,7 +76,7 @@ func (r *Reporter) Committed(t *Turn, verdict store.Verdict) {
 
 // logOf returns a logger that knows the run, and the trace that it belongs to.
 func (r *Reporter) logOf(run *store.Run) *slog.Logger {
-	log := r.Log.With("run_id", run.ID, "workflow", run.Workflow)
+	log := stored.ChildOf(run).Log(r.Log.With("run_id", run.ID, "workflow", run.Workflow), r.ParentID)
 	if id := stored.TraceID(run.Headers); id != "" {
 		log = log.With("trace_id", id)
 	}

@@ -55,10 +55,12 @@ type Heartbeat struct {
 
 // Env is what the attempts of a process have in common.
 type Env struct {
-	Node     string // the name of the process
-	Pool     *Pool
-	Now      func() store.Time // a lower bound of the store's time
-	Payloads *payload.Policy   // of what is stored; nil: values are stored as they are
+	Node string // the name of the process
+	Pool *Pool
+	Now  func() store.Time // a lower bound of the store's time
+	// ParentID returns the ID of the parent of a child; "": it is not known here. nil: none is.
+	ParentID func(child, parent store.RunNo) string
+	Payloads *payload.Policy // of what is stored; nil: values are stored as they are
 	// WarnStep is how long a body may execute without a heartbeat before that is logged;
 	// then after twice the time, and so on. 0: never.
 	WarnStep time.Duration
@@ -83,6 +85,7 @@ type Attempt struct {
 	Headers  []byte // of the run; nil: none
 	Run      Run
 
+	child       stored.Child // of the run
 	env         *Env
 	body        runner.Body
 	no          store.RunNo
@@ -122,7 +125,8 @@ type replacement struct {
 func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease store.Lease, b runner.Body) *Attempt {
 	a := &Attempt{
 		RunID: of.ID, Workflow: of.Workflow, Headers: stored.Headers(of.Headers), Run: run,
-		env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation, first: of.FirstSeed(),
+		child: stored.ChildOf(of), env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation,
+		first: of.FirstSeed(),
 		lease: lease,
 	}
 	a.body.Placed = e.Now()

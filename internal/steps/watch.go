@@ -87,8 +87,8 @@ func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 	}
 	if !w.told && executing >= toldAfter {
 		w.told = true
-		log.Info("a step executes for long", "run_id", a.RunID, "workflow", a.Workflow, "location", a.Location(),
-			"attempt", a.body.Attempt, "since", started.Time())
+		a.child.Log(log, a.env.ParentID).Info("a step executes for long", "run_id", a.RunID, "workflow", a.Workflow,
+			"location", a.Location(), "attempt", a.body.Attempt, "since", started.Time())
 	}
 	if beaten.After(w.since) {
 		w.since, w.warnAt = beaten, a.env.silence()
@@ -98,8 +98,8 @@ func (a *Attempt) watch(w *watched, log *slog.Logger) time.Duration {
 		if w.warnAt *= 2; w.warnAt <= 0 {
 			w.warnAt = math.MaxInt64
 		}
-		log.Warn("a step has not returned", "run_id", a.RunID, "workflow", a.Workflow, "location", a.Location(),
-			"attempt", a.body.Attempt, "since", started.Time(), "silent_for", silent.Round(time.Second).String())
+		a.child.Log(log, a.env.ParentID).Warn("a step has not returned", "run_id", a.RunID, "workflow", a.Workflow,
+			"location", a.Location(), "attempt", a.body.Attempt, "since", started.Time(), "silent_for", silent.Round(time.Second).String())
 	}
 	due := w.warnAt - silent
 	if !w.told {
