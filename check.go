@@ -157,6 +157,10 @@ type sampled struct {
 func (e *Engine) sample(ctx context.Context, q *CheckQuery, report *CheckReport) ([]*sampled, error) {
 	filter := q.Filter
 	filter.Cursor, filter.Limit, filter.Values = "", store.MaxPage, false
+	filter, none, err := e.resolve(ctx, filter)
+	if err != nil || none {
+		return nil, err
+	}
 	if len(filter.Statuses) == 0 {
 		filter.Statuses = []store.Status{store.Queued, store.Running, store.Suspended, store.Stalled}
 	}

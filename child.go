@@ -3,6 +3,7 @@ package stet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -143,7 +144,7 @@ func (w *Workflow[In, Out]) child(
 		headers, err = o.heads.encode(headers)
 	}
 	if err == nil {
-		headers, err = withPolicy(headers, o.policies.Policy)
+		headers, err = o.withPolicy(ctx.env.run, headers, detached)
 	}
 	if err = cmp.Or(o.policies.err, o.err, err); err != nil {
 		return nil, fmt.Errorf("child %s: %w", o.as, err)
@@ -176,7 +177,7 @@ func (w *Workflow[In, Out]) child(
 		}
 		child.Place = func(start *store.Start) error {
 			p := q.place()
-			p.Parent = RunID(ctx)
+			p.Above = o.policies.Ancestors()
 			return e.inner.Queues().EnqueueChild(start, p)
 		}
 	}
@@ -185,6 +186,24 @@ func (w *Workflow[In, Out]) child(
 		return nil, ctx.seen(err)
 	}
 	return inner, nil
+}
+
+// withPolicy returns the headers of a child with its policy. That has the ancestors of the child that are on a queue
+// and may wait for it, unless the headers leave no room for them.
+func (o *childOptions) withPolicy(parent *store.Run, headers []byte, detached bool) ([]byte, error) {
+	if !detached {
+		id := ""
+		if parent.Queue != nil {
+			id = parent.ID
+		}
+		o.policies.Above = stored.AboveChild(parent.Headers, id)
+	}
+	data, err := withPolicy(headers, o.policies.Policy)
+	if o.policies.Above != "" && errors.Is(err, ErrTooLarge) {
+		o.policies.Above = ""
+		data, err = withPolicy(headers, o.policies.Policy)
+	}
+	return data, err
 }
 
 // findRun returns the run with the ID and its input, or nil.

@@ -74,6 +74,7 @@ type RunInfo struct {
 	Err error
 
 	waits []byte // the record of WaitsFor
+	lock  *lock  // of a run that has the mark Locked; nil otherwise
 }
 
 // LostWake reports whether the run is suspended, waits until a time, and has no time at
@@ -148,6 +149,9 @@ func (r Runs) complete(ctx context.Context, infos []RunInfo) error {
 		return err
 	}
 	if err := e.taskWaits(ctx, infos); err != nil {
+		return err
+	}
+	if err := e.lockedRuns(ctx, infos); err != nil {
 		return err
 	}
 	var nodes *NodesInfo
@@ -241,8 +245,12 @@ func (r Runs) Wait(ctx context.Context, runID string) (*RunInfo, error) {
 
 // List returns a page of the runs that match, newest first, and the cursor of the next
 // page, "" after the last. Values are read if the filter says so. store.ErrBadCursor:
-// the cursor is not one of List's.
+// the cursor is not one of List's. ErrNotFound: there is no run that its ParentID names.
 func (r Runs) List(ctx context.Context, f store.Filter) (runs []RunInfo, next string, err error) {
+	f, none, err := r.engine.resolve(ctx, f)
+	if err != nil || none {
+		return nil, "", err
+	}
 	page, err := r.engine.store.List(ctx, f)
 	if err != nil {
 		return nil, "", fmt.Errorf("list runs: %w", err)
@@ -263,8 +271,12 @@ func (r Runs) List(ctx context.Context, f store.Filter) (runs []RunInfo, next st
 	return runs, page.Next, nil
 }
 
-// Count counts the runs that match, by workflow and status.
+// Count counts the runs that match, by workflow and status. ErrNotFound is as of List.
 func (r Runs) Count(ctx context.Context, f store.Filter) ([]store.Tally, error) {
+	f, none, err := r.engine.resolve(ctx, f)
+	if err != nil || none {
+		return nil, err
+	}
 	return r.engine.store.Count(ctx, f)
 }
 

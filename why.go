@@ -107,6 +107,10 @@ var whyRows = []whyRow{
 	{"queue", "it waits for a permit of its queue", "look at the queue: it may be paused, full, or not exist",
 		[]string{"cancel"}, true, shape.Permits},
 
+	{"locked", "it waits for a permit of a queue, and runs hold all of them that only wait for it, or for runs like it",
+		"set ReleaseWhileSuspended of the queue, raise its limit, or give the children another queue; or cancel one of the " +
+			"holders", []string{"cancel"}, false, shape.Permits},
+
 	{"message", "a message of one of the names, which callers and operators may send", "send it", []string{"send",
 		"cancel"}, false, shape.Waits},
 	{"update", "an update, which callers may send", "send it", []string{"update", "cancel"}, false, shape.Waits},
@@ -221,11 +225,7 @@ func (l *whys) live(i *RunInfo, nodes *NodesInfo, reason func(...string) string)
 	}
 	switch {
 	case i.Marks&store.Held != 0 || i.Status == store.Queued && i.OnQueue != nil && i.OnQueue.Waits:
-		name := ""
-		if i.OnQueue != nil {
-			name = " of queue " + i.OnQueue.Name
-		}
-		l.add("queue", "waits for a permit%s", name).Since = i.Created
+		l.onQueue(i).Since = i.Created
 		if i.Status != store.Queued {
 			(*l)[len(*l)-1].Since = time.Time{} // of the suspension before it, perhaps
 		}
@@ -239,6 +239,17 @@ func (l *whys) live(i *RunInfo, nodes *NodesInfo, reason func(...string) string)
 	case i.Status == store.Suspended:
 		l.waits(i)
 	}
+}
+
+// onQueue says that a run waits for a permit of its queue.
+func (l *whys) onQueue(i *RunInfo) *Why {
+	switch {
+	case i.lock != nil:
+		return l.add("locked", "%s", i.lock.text(""))
+	case i.OnQueue != nil:
+		return l.add("queue", "waits for a permit of queue %s", i.OnQueue.Name)
+	}
+	return l.add("queue", "waits for a permit")
 }
 
 // running says what a running run does.
@@ -287,11 +298,12 @@ func (l *whys) waits(i *RunInfo) {
 	list := slices.Clone(i.WaitsFor)
 	slices.SortStableFunc(list, func(a, b WaitInfo) int { return b.Failed - a.Failed })
 	for k := range list {
-		l.wait(&list[k])
+		l.wait(&list[k], i.lock)
 	}
 }
 
-func (l *whys) wait(w *WaitInfo) {
+// wait says what one operation waits for. of says that ancestors of the run hold the permits of a queue; nil: none do.
+func (l *whys) wait(w *WaitInfo, of *lock) {
 	failed := ""
 	if w.Failed > 0 {
 		times := fmt.Sprintf("%d times", w.Failed)
@@ -323,6 +335,9 @@ func (l *whys) wait(w *WaitInfo) {
 		}
 		why = l.add("worker", "%stask %s %s is executed by %s", then, w.Task, at, worker)
 		since, why.Until = w.TaskSince, w.LeaseUntil
+	case of != nil && w.Queue == of.queue:
+		why = l.add("locked", "%s%s", then, of.text(" "+at))
+		why.Until = w.Until
 	case w.Queue != "":
 		why = l.add("permit", "%swaits for a permit of queue %s %s", then, w.Queue, at)
 		why.Until = w.Until

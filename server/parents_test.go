@@ -61,5 +61,5 @@ func TestAQueryNamesAParentByItsID(t *testing.T) {
 	for _, query := range []string{"parent=nobody", `parent="x y"`} {
 		w.ask("viewer", "GET", "runs?query="+url.QueryEscape(query), nil, http.StatusNotFound, nil)
 	}
-	w.ask("viewer", "GET", "runs?query=parent%3D0", nil, http.StatusBadRequest, nil)
+	w.ask("viewer", "GET", "runs?query=parent%3D0", nil, http.StatusNotFound, nil)
 }

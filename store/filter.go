@@ -1,5 +1,7 @@
 package store
 
+import "strconv"
+
 // Filter selects runs. The zero Filter selects all but entities. Fields combine with
 // "and", the elements of one field with "or". Only a filter with IDs, Nos, Workflows or
 // Claimed selects entities (law 27).
@@ -11,7 +13,10 @@ type Filter struct {
 	Statuses  []Status
 	Marks     Marks // all of these are set
 	Parent    RunNo
-	Tags      []Pair // of each key, the run has the tag with one of the values
+	// ParentID names the parent by its ID, or by its number as text if no run has that as its ID. A store refuses a
+	// filter that has it: ResolveParent puts the number in its place.
+	ParentID string
+	Tags     []Pair // of each key, the run has the tag with one of the values
 	// Created in [CreatedFrom, CreatedBefore); 0 is open.
 	CreatedFrom   Time
 	CreatedBefore Time
@@ -72,11 +77,32 @@ type Tally struct {
 	Runs     int64
 }
 
+// ResolveParent puts the number of the run that ParentID names in its place. find returns the number of the run with an
+// ID, or 0 if there is none. found is false if ParentID names no run and is no number.
+func (f *Filter) ResolveParent(find func(id string) (RunNo, error)) (found bool, err error) {
+	if f.ParentID == "" {
+		return true, nil
+	}
+	no, err := find(f.ParentID)
+	if err != nil {
+		return false, err
+	}
+	if no == 0 {
+		number, err := strconv.ParseInt(f.ParentID, 10, 64)
+		if err != nil || number < 1 {
+			return false, nil
+		}
+		no = RunNo(number)
+	}
+	f.Parent, f.ParentID = no, ""
+	return true, nil
+}
+
 // Plain reports whether the filter selects by nothing but workflows and statuses, so that
 // the listing of each workflow and status has what it selects.
 func (f *Filter) Plain() bool {
-	return len(f.IDs)+len(f.Nos)+len(f.Claimed)+len(f.Tags) == 0 && f.IDPrefix == "" && f.Marks == 0 && f.Parent == 0 &&
-		f.CreatedFrom|f.CreatedBefore|f.EndedFrom|f.EndedBefore == 0
+	return len(f.IDs)+len(f.Nos)+len(f.Claimed)+len(f.Tags) == 0 && f.IDPrefix+f.ParentID == "" && f.Marks == 0 &&
+		f.Parent == 0 && f.CreatedFrom|f.CreatedBefore|f.EndedFrom|f.EndedBefore == 0
 }
 
 // HidesEntities reports whether the filter leaves entities out.

@@ -16,9 +16,10 @@ import (
 //	id=order-*             IDs with this beginning
 //	workflow=a,b           one of these
 //	status=failed,stalled  one of these
-//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing, expiring, held, failing
+//	mark=cancelling,paused has all of these marks: paused, cancelling, undoing, expiring, held, failing,
+//	                       locked
 //	tag.tenant=acme,ibm    has the tag tenant with one of these values
-//	parent=17              children of the run with this number
+//	parent=etl-7           children of the run with this ID, or number
 //	created>2026-01-31     created then or later; also with a time in RFC 3339
 //	created<2026-02-01T12:00:00Z
 //	ended>2026-01-31       has ended, then or later
@@ -179,16 +180,15 @@ func (f *Filter) apply(t term) error {
 		for _, name := range t.values {
 			mark, ok := markNames[name]
 			if !ok {
-				return fmt.Errorf("expected paused, cancelling, undoing, expiring, held or failing, found %q", name)
+				return fmt.Errorf("expected %s, found %q", aMark, name)
 			}
 			f.Marks |= mark
 		}
 	case "parent":
-		no, err := strconv.ParseInt(t.values[0], 10, 64)
-		if err != nil || no < 1 {
-			return fmt.Errorf("expected the number of a run, found %q", t.values[0])
+		if t.values[0] == "" {
+			return errors.New("expected the ID or number of a run")
 		}
-		f.Parent = RunNo(no)
+		f.ParentID = t.values[0]
 	case "created", "ended":
 		at, err := parseTime(t.values[0])
 		if err != nil {
@@ -237,7 +237,9 @@ func (f Filter) String() string {
 	for _, key := range f.tagKeys() {
 		add("tag."+key, quoteAll(f.tagValues(key)))
 	}
-	if f.Parent != 0 {
+	if f.ParentID != "" {
+		add("parent", []string{quote(f.ParentID)})
+	} else if f.Parent != 0 {
 		add("parent", []string{strconv.FormatInt(int64(f.Parent), 10)})
 	}
 	for _, bound := range []struct {
@@ -308,12 +310,15 @@ var markNames = map[string]Marks{
 	"expiring":   Expiring,
 	"held":       Held,
 	"failing":    Failing,
+	"locked":     Locked,
 }
+
+const aMark = "paused, cancelling, undoing, expiring, held, failing or locked"
 
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {
 	var names []string
-	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held", "failing"} {
+	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held", "failing", "locked"} {
 		if m&markNames[name] != 0 {
 			names = append(names, name)
 		}
@@ -324,9 +329,9 @@ func (m Marks) String() string {
 // MarshalText returns the marks as String does; no mark is an empty text. A bit that is no mark is
 // an error.
 func (m Marks) MarshalText() ([]byte, error) {
-	if rest := m &^ (Paused | Cancelling | Undoing | Expiring | Held | Failing); rest != 0 {
+	if rest := m &^ (Paused | Cancelling | Undoing | Expiring | Held | Failing | Locked); rest != 0 {
 		return nil, fmt.Errorf(
-			"marks: expected paused, cancelling, undoing, expiring, held or failing, found the bits %b: %w", rest, ErrInvalid)
+			"marks: expected %s, found the bits %b: %w", aMark, rest, ErrInvalid)
 	}
 	return []byte(m.String()), nil
 }
@@ -339,8 +344,7 @@ func (m *Marks) UnmarshalText(text []byte) error {
 		for name := range strings.SplitSeq(string(text), ",") {
 			mark, ok := markNames[name]
 			if !ok {
-				return fmt.Errorf("marks: expected paused, cancelling, undoing, expiring, held or failing, found %q: %w", name,
-					ErrInvalid)
+				return fmt.Errorf("marks: expected %s, found %q: %w", aMark, name, ErrInvalid)
 			}
 			all |= mark
 		}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -29,7 +30,8 @@ func TestParseFilter(t *testing.T) {
 		{`id="order 4"*`, store.Filter{IDPrefix: "order 4"}},
 		{`id=a=b,c<d,e*f`, store.Filter{IDs: []string{"a=b", "c<d", "e*f"}}},
 		{"workflow=x  status=failed,stalled ", store.Filter{Workflows: []string{"x"}, Statuses: []store.Status{store.Failed, store.Stalled}}},
-		{"mark=cancelling parent=7", store.Filter{Marks: store.Cancelling, Parent: 7}},
+		{"mark=cancelling parent=7", store.Filter{Marks: store.Cancelling, ParentID: "7"}},
+		{`parent="etl 8"`, store.Filter{ParentID: "etl 8"}},
 		{"mark=cancelling,paused", store.Filter{Marks: store.Cancelling | store.Paused}},
 		{"created>2026-01-31 created<2026-02-01T12:00:00Z", store.Filter{CreatedFrom: day, CreatedBefore: noon}},
 		{"ended>2026-01-31 ended<2026-02-01T12:00:00Z", store.Filter{EndedFrom: day, EndedBefore: noon}},
@@ -63,10 +65,9 @@ func TestParseFilterNamesTheBadTerm(t *testing.T) {
 		{"ended<x", "ended<x", "expected a date or a time after 1970"},
 		{"created>1969-12-31", "created>1969-12-31", "expected a date or a time after 1970"},
 		{"created>2026-01-01,2026-01-02", "created>2026-01-01,2026-01-02", "expected one value"},
-		{"parent=x", "parent=x", `expected the number of a run, found "x"`},
-		{"parent=0", "parent=0", "expected the number of a run"},
+		{`parent=""`, `parent=""`, "expected the ID or number of a run"},
 		{"parent=1,2", "parent=1,2", "expected one value"},
-		{"mark=blue", "mark=blue", `expected paused, cancelling, undoing, expiring, held or failing, found "blue"`},
+		{"mark=blue", "mark=blue", `expected paused, cancelling, undoing, expiring, held, failing or locked, found "blue"`},
 		{"colour=red", "colour=red", "expected one of id, workflow, status, mark, tag.KEY, parent, created, ended"},
 		{"status=failed id=x status=stalled", "status=stalled", "expected status once"},
 		{"id=a* id=b*", "id=b*", "expected id with a star once"},
@@ -102,7 +103,13 @@ func FuzzFilterString(f *testing.F) {
 			Marks: store.Marks(marks % 8), Parent: store.RunNo(parent), CreatedFrom: store.Time(created),
 			CreatedBefore: store.Time(created), EndedFrom: store.Time(created), EndedBefore: store.Time(created),
 		}
+		if id != "" {
+			want.Parent, want.ParentID = 0, id
+		}
 		got, err := store.ParseFilter(want.String())
+		if want.Parent != 0 {
+			want.Parent, want.ParentID = 0, fmt.Sprint(parent)
+		}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q is read as %+v, %v; want %+v", want.String(), got, err, want)
 		}

@@ -122,6 +122,9 @@ const (
 	// Failing runs were suspended while a step had failed FailingAfter times in a row or more. The runner
 	// sets it, and takes it away when the run goes on to something else.
 	Failing
+	// Locked runs wait for a permit of a queue, and all permits are held by ancestors that only wait. It is stored
+	// nowhere, and no List of a store finds it: an engine adds it, as the queue says.
+	Locked
 )
 
 // FailingAfter is how many attempts of a step fail until its run is marked as Failing.

@@ -503,6 +503,10 @@ func (f *Filter) Bounds() (limit int, below RunNo, err error) {
 	if f.Most < 0 || f.Most > MaxMost {
 		return 0, 0, invalid("most: expected 0 to %d, found %d", MaxMost, f.Most)
 	}
+	if f.ParentID != "" {
+		return 0, 0, invalid("filter: expected the number of a parent, found the ID %q: ask Runs of an engine, or call "+
+			"ResolveParent", f.ParentID)
+	}
 	for _, s := range f.Statuses {
 		if !s.Valid() {
 			return 0, 0, invalid("filter: unknown status %d", s)

@@ -50,7 +50,8 @@ const filterHelp = `A filter is written as terms, all of which must hold:
   id=a,b  id=order-*      these IDs, or those that begin so
   workflow=checkout,pay   one of these workflows
   status=failed,stalled   one of these statuses
-  mark=cancelling         has the mark: paused, cancelling, undoing, held, failing (a step has failed 5 times or more)
+  mark=cancelling         has the mark: paused, cancelling, undoing, held, failing (a step has failed 5 times or more),
+                          locked (waits for a permit that its parents hold, which wait for it)
   tag.tenant=acme,ibm     has the tag tenant with one of these values
   parent=order-7          children of the run with this ID, or number
   created>2026-01-31      created then or later; also 2026-01-31T12:00:00Z

@@ -243,7 +243,7 @@ func (rc runCommands) countCommand() *cobra.Command {
 				if err := q.resolve(cmd.Context(), from); err != nil {
 					return err
 				}
-				tallies, err := s.Count(cmd.Context(), q.Filter)
+				tallies, err := e.Runs().Count(cmd.Context(), q.Filter)
 				if err == nil && len(tallies) == 0 {
 					err = q.checkWorkflows(cmd.Context(), from)
 				}

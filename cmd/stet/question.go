@@ -7,36 +7,30 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/store"
 )
 
-// question is a filter with terms that only an engine can resolve.
+// question is a filter with a term that is resolved here.
 type question struct {
 	store.Filter
-	parent string // its ID, or its number
-	waits  string // what kind of thing the runs wait for: topic, message or queue; "": whatever
-	name   string // of that
+	waits string // what kind of thing the runs wait for: topic, message or queue; "": whatever
+	name  string // of that
 }
 
-// ownTerms finds the terms of a filter's text that are resolved here.
-var ownTerms = regexp.MustCompile(`(?:^|\s)(parent|waits)=("[^"]*"|[^\s"]*)`)
+// waitsTerm finds the term of a filter's text that is resolved here.
+var waitsTerm = regexp.MustCompile(`(?:^|\s)waits=("[^"]*"|[^\s"]*)`)
 
 // parseQuestion reads a filter from arguments and a flag.
 func parseQuestion(args []string, query string) (*question, error) {
 	text := strings.Join(append(slices.Clone(args), query), " ")
 	q := &question{}
-	for _, term := range ownTerms.FindAllStringSubmatch(text, -1) {
-		value := strings.Trim(term[2], `"`)
-		if value == "" || term[1] == "parent" && q.parent != "" || term[1] == "waits" && q.waits != "" {
+	for _, term := range waitsTerm.FindAllStringSubmatch(text, -1) {
+		value := strings.Trim(term[1], `"`)
+		if value == "" || q.waits != "" {
 			return nil, usage(fmt.Errorf("query term %q: expected one value, once", strings.TrimSpace(term[0])))
-		}
-		if term[1] == "parent" {
-			q.parent = value
-			continue
 		}
 		q.waits, q.name, _ = strings.Cut(value, ":")
 		if !slices.Contains([]string{"topic", "message", "queue"}, q.waits) || q.name == "" {
@@ -45,24 +39,12 @@ func parseQuestion(args []string, query string) (*question, error) {
 		}
 	}
 	var err error
-	q.Filter, err = store.ParseFilter(ownTerms.ReplaceAllString(text, " "))
+	q.Filter, err = store.ParseFilter(waitsTerm.ReplaceAllString(text, " "))
 	return q, err
 }
 
 // resolve completes the filter.
 func (q *question) resolve(ctx context.Context, from side) error {
-	if q.parent != "" {
-		parent, err := from.run(ctx, q.parent)
-		number, bad := strconv.ParseInt(q.parent, 10, 64)
-		switch {
-		case err == nil:
-			q.Parent = parent.Number
-		case errors.Is(err, stet.ErrNotFound) && bad == nil && number > 0:
-			q.Parent = store.RunNo(number)
-		default:
-			return fmt.Errorf("parent: %w", err)
-		}
-	}
 	if q.waits != "" && len(q.Statuses) == 0 {
 		q.Statuses = []store.Status{store.Suspended}
 	}

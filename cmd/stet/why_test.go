@@ -104,6 +104,8 @@ func causes(blocked <-chan struct{}) []stet.Definition {
 			return p.Await(ctx)
 		case "child":
 			return waits.Call(ctx, "")
+		case "holder":
+			return waits.Call(ctx, "", stet.ID("locked"), stet.OnQueue{Name: "one"})
 		case "run":
 			return stet.Await[string](ctx, "other", "message")
 		case "timer", "paused", "cancelled":
@@ -365,6 +367,28 @@ func TestEachCauseIsSaidEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	said("code")
+	if err := e.Queues().Create(t.Context(), "one", stet.QueueSettings{Concurrency: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start.Start(t.Context(), e, "holder", stet.ID("holder"), stet.OnQueue{Name: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	for { // the child is started by its parent
+		if _, err := c.Run(t.Context(), "locked"); err == nil {
+			break
+		}
+		if err := pause(t.Context(), 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said("locked")
+	for _, args := range [][]string{{"--db", o.db}, {"--server", web.URL, "--token", secret}} {
+		p := &place{t, args, e}
+		if exit, out, complaints := p.stet("", "ls", "mark=locked"); exit != 0 ||
+			!strings.Contains(out, "(held,locked)") || strings.Count(out, "\n") != 2 {
+			t.Errorf("ls mark=locked prints %d, %s%s; want the locked run alone", exit, out, complaints)
+		}
+	}
 
 	offered := untilCode("offered", "offered")
 	if !strings.HasSuffix(offered.Text, "; no worker has asked for o") || offered.Since.IsZero() {

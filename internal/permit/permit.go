@@ -34,9 +34,8 @@ type Place struct {
 	Release bool `cbor:"5,keyasint,omitempty"`
 	// Cost is how many units of a rate the permit takes; 0: 1.
 	Cost int `cbor:"6,keyasint,omitempty"`
-	// Parent is the ID of the asking run's parent; "": it has none. It goes with
-	// the ask, and is not stored with the place.
-	Parent string `cbor:"-"`
+	// Above are the IDs of the run's ancestors that are on a queue, the nearest first: they may wait for it.
+	Above []string `cbor:"7,keyasint,omitempty"`
 }
 
 // Ask is the value of an ask.
@@ -50,7 +49,7 @@ type Ask struct {
 	More     []MoreAsk   `cbor:"7,keyasint,omitempty"`  // of further steps of the run
 	Cost     int         `cbor:"8,keyasint,omitempty"`  // in units of a rate; 0: 1
 	Task     *Task       `cbor:"9,keyasint,omitempty"`  // a worker is to execute the body; nil: the node of the run
-	Parent   string      `cbor:"10,keyasint,omitempty"` // the ID of the run that has started this one; "": none has
+	Above    []string    `cbor:"11,keyasint,omitempty"` // as in Place
 }
 
 // MoreAsk is the ask of a further step in an item of several.
@@ -129,7 +128,24 @@ type State struct {
 	Told  []string    `cbor:"10,keyasint,omitempty"`
 	// PausedBy says who has paused it, and why; nil: it is not paused, or nobody knows.
 	PausedBy *Source `cbor:"11,keyasint,omitempty"`
+	Locks    []Lock  `cbor:"12,keyasint,omitempty"` // at most MaxLocks
 }
+
+// Lock is a limit whose permits are all held by runs that have descendants which wait for them. Where the
+// holders only wait, nothing goes on.
+type Lock struct {
+	Key     string   `cbor:"1,keyasint,omitempty"` // of which all permits are held; "": all of the queue are
+	Held    int      `cbor:"2,keyasint"`           // permits
+	Holders []string `cbor:"3,keyasint"`           // IDs of runs, at most MaxLockHolders
+	Waiting []string `cbor:"4,keyasint"`           // IDs of the descendants, at most MaxLockWaiting, the first first
+}
+
+// A queue shows no more of its locks than this.
+const (
+	MaxLocks       = 20
+	MaxLockHolders = 20
+	MaxLockWaiting = 50
+)
 
 // StateValue names the value that holds a queue's State.
 const StateValue = "state"
@@ -167,7 +183,7 @@ const (
 
 // AskFor returns the command that asks for the permit of the place's ticket.
 func (p *Place) AskFor(a Ask) store.Command {
-	a.Key, a.Priority, a.Cost, a.Parent = p.Key, p.Priority, p.Cost, p.Parent
+	a.Key, a.Priority, a.Cost, a.Above = p.Key, p.Priority, p.Cost, p.Above
 	return store.Command{RunID: EntityID(p.Queue), Item: &store.Item{
 		Kind: store.ItemAsk, ID: askPrefix + p.Ticket, Origin: p.Ticket, Value: encode(a)}}
 }

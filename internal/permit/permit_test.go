@@ -35,7 +35,7 @@ func TestStoredForm(t *testing.T) {
 			t.Errorf("a %s is stored as %q, want %q", name, c.got, c.want)
 		}
 	}
-	if got, ok, err := permit.DecodePlace(place.Encode()); got != place || !ok || err != nil {
+	if got, ok, err := permit.DecodePlace(place.Encode()); !reflect.DeepEqual(got, place) || !ok || err != nil {
 		t.Errorf("the place comes back as %+v, %t, %v", got, ok, err)
 	}
 	if got, err := permit.DecodeChange(change.Encode()); got != change || err != nil {

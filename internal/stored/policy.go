@@ -3,6 +3,8 @@ package stored
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -24,6 +26,38 @@ type Policy struct {
 	KeepSucceeded time.Duration `json:"keep_succeeded_ns,omitempty"`
 	KeepFailed    time.Duration `json:"keep_failed_ns,omitempty"`
 	KeepCancelled time.Duration `json:"keep_cancelled_ns,omitempty"`
+	// Above are the IDs of the run's ancestors that are on a queue, the nearest first, one a line. What the run and
+	// its steps ask of a queue has them, so that the queue knows when ancestors hold what their descendants wait for.
+	Above string `json:"above,omitempty"`
+}
+
+// maxAbove and maxAboveBytes bound Policy.Above: it shares the bytes of a run's headers with those of its caller.
+const (
+	maxAbove      = 8
+	maxAboveBytes = 512
+)
+
+// Ancestors returns the IDs in Above.
+func (p Policy) Ancestors() []string {
+	if p.Above == "" {
+		return nil
+	}
+	return strings.Split(p.Above, "\n")
+}
+
+// AboveChild returns what Above is of a child of a run with these headers, which has the ID of parent; "": the parent
+// is on no queue.
+func AboveChild(headers []byte, parent string) string {
+	_, p := SplitPolicy(headers)
+	above := p.Ancestors()
+	if parent != "" {
+		above = slices.Insert(above, 0, parent)
+	}
+	text := ""
+	for i := 0; i < min(len(above), maxAbove) && len(text)+1+len(above[i]) <= maxAboveBytes; i++ {
+		text += "\n" + above[i]
+	}
+	return strings.TrimPrefix(text, "\n")
 }
 
 // KeepAtOnce is the shortest retention.

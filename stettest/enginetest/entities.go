@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/store"
 )
 
 // Scenarios of entities, which are topics, queues and schedules; and of forks and large
@@ -98,7 +99,47 @@ func workTwice(ctx context.Context, e *stet.Engine, id string) error {
 	}
 }
 
+// holds has the only permit of a queue, and calls leaf, which needs one.
+var leaf = stet.Define("leaf", func(stet.Context, string) (string, error) { return "leaf", nil })
+
+var holds = stet.Define("holds", func(ctx stet.Context, queue string) (string, error) {
+	return leaf.Call(ctx, "", stet.ID("leaf of "+queue), stet.OnQueue{Name: queue})
+})
+
+// unlock waits until a run is locked by its parent, and raises the limit of the queue.
+func unlock(ctx context.Context, e *stet.Engine, queue string) error {
+	for {
+		info, err := e.Runs().Info(ctx, "leaf of "+queue)
+		switch {
+		case errors.Is(err, stet.ErrNotFound):
+		case err != nil:
+			return err
+		case info.Status.Terminal():
+			return nil
+		case info.Marks&store.Locked != 0:
+			if info.Why[0].Code != "locked" {
+				return fmt.Errorf("%s: %+v", info.Marks, info.Why)
+			}
+			return e.Queues().Set(ctx, queue, stet.QueueSettings{Concurrency: 2}, stet.Act{By: "ada", Why: "a lock"})
+		}
+		rest(ctx, 10*time.Millisecond)
+	}
+}
+
 var entityScenarios = []scenario{
+	{
+		name: "locked", want: "leaf",
+		workflows: func(*stet.Engine) []stet.Definition {
+			return append(define("locked", func(ctx stet.Context, _ string) (string, error) {
+				queue := "of " + stet.RunID(ctx)
+				return holds.Call(ctx, queue, stet.OnQueue{Name: queue})
+			}), holds, leaf)
+		},
+		drive: func(ctx context.Context, e *stet.Engine, id string) error {
+			queue := "of " + id
+			return errors.Join(e.Queues().Create(ctx, queue, stet.QueueSettings{Concurrency: 1}), unlock(ctx, e, queue))
+		},
+	},
 	{
 		name: "topics", want: "job news published",
 		workflows: func(*stet.Engine) []stet.Definition {

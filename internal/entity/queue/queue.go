@@ -32,10 +32,13 @@ type Rules struct {
 	turns   []turn   // the last permits and whom they were for, oldest first
 	tasks   tasks
 
-	changed bool       // of what the queue shows
-	wake    store.Time // when the rate allows the next permit; 0: nobody waits for that
-	missed  store.Time // when those that wait for a queue that does not exist are noted next; 0: none do
-	locked  store.Time // when it is noted next that parents hold what their children wait for; 0: they do not
+	changed  bool       // of what the queue shows
+	wake     store.Time // when the rate allows the next permit; 0: nobody waits for that
+	missed   store.Time // when those that wait for a queue that does not exist are noted next; 0: none do
+	locked   store.Time // when a lock is noted next; 0: there is none
+	locks    []permit.Lock
+	lockedAt store.Time     // since when the first request of a lock has been due
+	above    map[string]int // how many asks name a run as an ancestor of theirs
 }
 
 // head is what stands of the queue itself.
@@ -85,7 +88,7 @@ type asked struct {
 	Nth      int          `cbor:"7,keyasint,omitempty"`  // of an item of several
 	Cost     int          `cbor:"8,keyasint,omitempty"`  // 0: 1
 	Task     *offer       `cbor:"9,keyasint,omitempty"`  // nil: the node of the run executes what has asked
-	Parent   string       `cbor:"10,keyasint,omitempty"` // ID of the run that has started this one
+	Above    []string     `cbor:"11,keyasint,omitempty"` // as in permit.Place
 }
 
 func (r *request) compare(o *request) int {
@@ -128,7 +131,7 @@ const (
 func New(run *store.Run) entity.Rules {
 	name, _ := permit.Queue(run.ID)
 	q := &Rules{name: name, waiting: map[string]*request{}, held: map[string]holding{}, keys: map[string]*key{},
-		levels: map[string][]*level{}}
+		levels: map[string][]*level{}, above: map[string]int{}}
 	q.tasks.init()
 	return q
 }
@@ -179,7 +182,7 @@ func (q *Rules) Load(entries []store.Entry) error {
 		case requestLoc:
 			r := &request{ticket: rest}
 			if err = cbor.Unmarshal(e.Value, &r.asked); err == nil {
-				q.waiting[rest] = r
+				q.expect(r)
 				heap.Push(&q.delayed, r) // Tick looks which are due
 				if r.Task != nil && r.Task.Former != "" {
 					q.tasks.secrets[r.Task.Former] = rest
@@ -229,12 +232,12 @@ func (q *Rules) ask(it *store.Item, w *entity.Writer) {
 	}
 	due := max(it.Sent, a.At, it.Sent+store.Time(a.After))
 	q.wait(permit.Ticket(it), w, asked{No: it.No, RunID: a.RunID, Loc: a.Loc, Key: a.Key, Priority: a.Priority, Due: due,
-		Cost: a.Cost, Task: offerOf(a.Task), Parent: a.Parent})
+		Cost: a.Cost, Task: offerOf(a.Task), Above: a.Above})
 	for i := range a.More {
 		m := &a.More[i]
 		q.wait(m.Ticket, w, asked{
 			No: it.No, Nth: i + 1, RunID: a.RunID, Loc: m.Loc, Key: m.Key, Priority: m.Priority, Due: due,
-			Cost: m.Cost, Task: offerOf(m.Task),
+			Cost: m.Cost, Task: offerOf(m.Task), Above: a.Above,
 		})
 	}
 }
@@ -249,7 +252,7 @@ func (q *Rules) wait(ticket string, w *entity.Writer, a asked) {
 		put(w, headLoc, q.head)
 	}
 	r := &request{ticket: ticket, asked: a}
-	q.waiting[ticket] = r
+	q.expect(r)
 	heap.Push(&q.delayed, r)
 	w.PutNew(requestLoc+ticket, encode(r.asked))
 	q.changed = true
@@ -281,7 +284,7 @@ func (q *Rules) giveBack(g permit.Given, w *entity.Writer) {
 
 // remove takes a request off the queue.
 func (q *Rules) remove(r *request, w *entity.Writer) {
-	delete(q.waiting, r.ticket)
+	q.unexpect(r)
 	w.Delete(requestLoc + r.ticket)
 	if r.Task != nil && r.Task.Former != "" {
 		delete(q.tasks.secrets, r.Task.Former)
@@ -304,7 +307,6 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 	q.wake = 0
 	q.wakeKeys(now)
 	q.miss(now, w)
-	q.lock(now, w)
 	room := q.room(now)
 	before := q.head.Granted
 	names := q.tasks.wanted(q.levels)
@@ -334,8 +336,10 @@ func (q *Rules) Tick(now store.Time, w *entity.Writer) {
 	q.forgetSpans(now, w)
 	if q.changed {
 		q.changed = false
+		q.findLocks()
 		w.Value(permit.StateValue, q.state().Encode())
 	}
+	q.noteLock(now, w)
 }
 
 // next returns the ask that gets the next permit if the rate allows one; nil: none can.
@@ -461,6 +465,7 @@ func (q *Rules) state() *permit.State {
 		Settings: *q.head.settings(), Limits: q.head.limits(), Exists: q.head.Exists, Paused: q.head.Paused,
 		Granted: q.head.Granted, Waiting: q.ready, Delayed: len(q.delayed), Held: len(q.held),
 		Tasks: q.tasks.shown(), Told: q.untold(), PausedBy: q.head.PausedBy,
+		Locks: q.locks,
 	}
 }
 
@@ -553,55 +558,6 @@ func (q *Rules) miss(now store.Time, w *entity.Writer) {
 		w.Note("a queue does not exist, and runs or steps wait for it: create it, or correct its name",
 			"queue", q.name, "waiting", q.ready)
 	}
-}
-
-// lock notes, every minute, that all permits, or those of a key, are held by runs that have started children which
-// wait for them here. If these runs wait for their children nothing goes on.
-func (q *Rules) lock(now store.Time, w *entity.Writer) {
-	child := q.behindParents()
-	switch {
-	case child == nil:
-		q.locked = 0
-	case child.Due+missEvery > now: // it may pass
-		q.locked = child.Due + missEvery
-	case q.locked <= now: // 0 where the queue has just come into memory
-		q.locked = now + missEvery
-		w.Note("the permits of a queue are held by runs whose children wait for them: if these runs wait for the children "+
-			"nothing goes on; set ReleaseWhileSuspended, raise the limit, or give the children another queue",
-			"queue", q.name, "key", child.Key, "run_id", child.RunID, "parent", child.Parent)
-	}
-}
-
-// behindParents returns a request that waits behind parents alone; nil: none does.
-func (q *Rules) behindParents() (child *request) {
-	s := q.head.settings()
-	full := s.Concurrency > 0 && s.Concurrency <= len(q.held)
-	if !q.head.Exists || q.head.Paused || len(q.held) == 0 || !full && s.PerKey == 0 {
-		return nil
-	}
-	parents := map[string]bool{}
-	for _, r := range q.waiting {
-		if r.Parent != "" {
-			parents[r.Parent] = true
-		}
-	}
-	if len(parents) == 0 {
-		return nil
-	}
-	other, others := false, map[string]bool{} // some of all, and of each key, are held by no parent
-	for _, h := range q.held {
-		if !parents[h.RunID] {
-			other, others[h.Key] = true, true
-		}
-	}
-	for _, r := range q.waiting {
-		k := q.keys[r.Key]
-		behind := full && !other || s.PerKey > 0 && r.Key != "" && k != nil && k.held >= s.PerKey && !others[r.Key]
-		if r.Parent != "" && behind && (child == nil || r.compare(child) < 0) {
-			child = r
-		}
-	}
-	return child
 }
 
 func no(format string, args ...any) []byte {

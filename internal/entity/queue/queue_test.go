@@ -567,34 +567,68 @@ func TestDamagedEntriesAreSaid(t *testing.T) {
 	}
 }
 
-// TestParentsThatHoldWhatTheirChildrenWaitFor are noted after a minute, and then every minute: all permits, or those of
-// the child's key, are theirs. Another holder ends that.
-func TestParentsThatHoldWhatTheirChildrenWaitFor(t *testing.T) {
-	for _, c := range []struct {
+// TestAncestorsThatHoldWhatTheirDescendantsWaitFor are shown at once and noted after a minute, and then every minute.
+// They hold all permits, or all of the descendant's key, whatever the number of generations. Another holder, a higher
+// limit, a pause and the end of the holder or of the descendant end the lock.
+func TestAncestorsThatHoldWhatTheirDescendantsWaitFor(t *testing.T) {
+	one, two, keyed := permit.Settings{Concurrency: 1}, permit.Settings{Concurrency: 2},
+		permit.Settings{Concurrency: 9, PerKey: 1}
+	for name, c := range map[string]struct {
 		settings permit.Settings
-		others   int // that hold a permit and have no child here
-		noted    bool
+		asks     string // ticket:key<ancestors, in their order
+		then     func(w *world)
+		locks    string // key:holders<waiting
 	}{
-		{permit.Settings{Concurrency: 1}, 0, true},
-		{permit.Settings{Concurrency: 2}, 1, false},
-		{permit.Settings{Concurrency: 9, PerKey: 1}, 0, true},
-		{permit.Settings{Concurrency: 9, PerKey: 2}, 1, false},
-		{permit.Settings{Concurrency: 2}, 0, false},
+		"the only permit":                  {one, "p c<p", nil, ":p<c"},
+		"that of the key":                  {keyed, "p:k c:k<p", nil, "k:p<c"},
+		"another key":                      {keyed, "p:k c:l<p", nil, ""},
+		"no key":                           {keyed, "p c<p", nil, ""},
+		"another holder":                   {two, "p o c<p", nil, ""},
+		"several generations":              {two, "g p<g c<p,g", nil, ":g,p<c"},
+		"one of them is on no queue":       {one, "g c<g", nil, ":g<c"},
+		"two trees":                        {two, "p o c<p d<o", nil, ":o,p<c,d"},
+		"a tree waits for another's":       {permit.Settings{PerKey: 1}, "p:k o:l c:l<p d:k<o", nil, "l:o<c k:p<d"},
+		"only one of them":                 {permit.Settings{PerKey: 1}, "p:k o:l c:l<p d:k", nil, ""},
+		"the key, and the queue by others": {permit.Settings{Concurrency: 2, PerKey: 1}, "p:k o c:k<p", nil, "k:p<c"},
+		"no ancestor holds a permit":       {one, "o c<p", nil, ""},
+		"the holder ends":                  {one, "p c<p", func(w *world) { w.back("p") }, ""},
+		"the descendant ends":              {one, "p c<p", func(w *world) { w.back("c") }, ""},
+		"a higher limit":                   {one, "p c<p", func(w *world) { w.manage(permit.Set, two) }, ""},
+		"a pause":                          {one, "p c<p", func(w *world) { w.manage(permit.Pause, one) }, ""},
 	} {
 		w := newWorld(t)
 		w.manage(permit.Create, c.settings)
-		ask := func(ticket, parent string) {
-			p := permit.Place{Queue: "q", Key: "k", Ticket: ticket, Parent: parent}
+		for ask := range strings.FieldsSeq(c.asks) {
+			ask, above, _ := strings.Cut(ask, "<")
+			ticket, key, _ := strings.Cut(ask, ":")
+			p := permit.Place{Queue: "q", Key: key, Ticket: ticket}
+			for _, a := range strings.Split(above, ",") {
+				if a != "" {
+					p.Above = append(p.Above, "run "+a)
+				}
+			}
 			w.put(p.AskFor(permit.Ask{RunID: "run " + ticket, Loc: stepOf(ticket)}).Item)
 			w.settle()
 		}
-		ask("parent", "")
-		for i := range c.others {
-			ask(fmt.Sprint("other ", i), "")
+		if c.then != nil {
+			if w.settle(); len(w.state.Locks) != 1 {
+				t.Errorf("%s: before: %+v; want a lock", name, w.state.Locks)
+			}
+			c.then(w)
+			w.settle()
 		}
-		ask("child", "run parent")
+		var locks []string
+		for _, l := range w.state.Locks {
+			locks = append(locks, l.Key+":"+strings.Join(l.Holders, ",")+"<"+strings.Join(l.Waiting, ","))
+			if l.Held != len(l.Holders) {
+				t.Errorf("%s: %+v", name, l)
+			}
+		}
+		if got := strings.ReplaceAll(strings.Join(locks, " "), "run ", ""); got != c.locks {
+			t.Errorf("%s: the locks are %q; want %q", name, got, c.locks)
+		}
 		if n := len(w.machine.Notes()); n > 0 {
-			t.Errorf("%+v: %d notes at once", c.settings, n)
+			t.Errorf("%s: %d notes at once", name, n)
 		}
 		noted := 0
 		for range 3 {
@@ -603,8 +637,45 @@ func TestParentsThatHoldWhatTheirChildrenWaitFor(t *testing.T) {
 			w.settle()
 			noted += len(w.machine.Notes())
 		}
-		if c.noted && noted < 1 || !c.noted && noted > 0 {
-			t.Errorf("%+v: %d notes in three minutes; want some: %t", c.settings, noted, c.noted)
+		if (noted > 0) != (c.locks != "") {
+			t.Errorf("%s: %d notes in three minutes; want some: %t", name, noted, c.locks != "")
+		}
+	}
+}
+
+// TestAQueueShowsABoundedPartOfItsLocks however many keys, holders and runs that wait there are.
+func TestAQueueShowsABoundedPartOfItsLocks(t *testing.T) {
+	for _, c := range []struct {
+		settings                  permit.Settings
+		keys, waiting             int
+		locks, holders, descended int // that are shown
+	}{
+		{permit.Settings{Concurrency: 25}, 25, 3, 1, permit.MaxLockHolders, permit.MaxLockWaiting},
+		{permit.Settings{PerKey: 1}, 25, 1, permit.MaxLocks, 1, 1},
+	} {
+		w := newWorld(t)
+		w.manage(permit.Create, c.settings)
+		ask := func(run, key int, above ...string) {
+			p := permit.Place{Queue: "q", Key: fmt.Sprint("k", key), Ticket: fmt.Sprintf("%d-%d", key, run), Above: above}
+			w.put(p.AskFor(permit.Ask{RunID: "run " + p.Ticket, Loc: stepOf(p.Ticket)}).Item)
+		}
+		for k := range c.keys {
+			ask(0, k)
+			w.settle()
+		}
+		for k := range c.keys {
+			for i := range c.waiting {
+				ask(1+i, k, fmt.Sprintf("run %d-0", k))
+			}
+		}
+		w.settle()
+		if len(w.state.Locks) != c.locks {
+			t.Fatalf("%+v: %d locks; want %d", c.settings, len(w.state.Locks), c.locks)
+		}
+		for _, l := range w.state.Locks {
+			if l.Held*c.locks < 20 || len(l.Holders) != c.holders || len(l.Waiting) != c.descended {
+				t.Errorf("%+v: %d permits, %d holders, %d wait", c.settings, l.Held, len(l.Holders), len(l.Waiting))
+			}
 		}
 	}
 }

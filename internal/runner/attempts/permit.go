@@ -104,6 +104,8 @@ func (p *permits) allow(o *step) bool {
 	if o.permit == nil {
 		place := permit.Place{Queue: needs.Queue, Key: needs.Key, Priority: needs.Priority, Cost: needs.Cost,
 			Ticket: s.j.KeyFor(&o.Op)}
+		_, policy := stored.SplitPolicy(s.j.Run.Headers)
+		place.Above = policy.Ancestors()
 		ask := permit.Ask{RunID: s.j.Run.ID, Loc: string(o.Loc)}
 		o.permit = &stepPermit{place: place}
 		o.offer(&ask)

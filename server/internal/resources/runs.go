@@ -3,10 +3,9 @@ package resources
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -58,43 +57,37 @@ func (s *Server) listRuns(ctx context.Context, c *endpoint.Call, in listRuns) (*
 	return &api.Runs{Runs: runs, Next: bound.seal(next)}, nil
 }
 
-// parentTerm finds the parent in a query, which may be named by its ID.
-var parentTerm = regexp.MustCompile(`(?:^|\s)parent=("(?:[^"\\]|\\.)*"|[^\s",]+)(?:\s|$)`)
-
-// parentNumber returns the query with the number of the parent in place of its ID.
-func parentNumber(ctx context.Context, c *endpoint.Call, query string) (string, error) {
-	at := parentTerm.FindStringSubmatchIndex(query)
-	if at == nil {
-		return query, nil
-	}
-	id := query[at[2]:at[3]]
-	if _, err := strconv.ParseInt(id, 10, 64); err == nil {
-		return query, nil
-	}
-	if text, err := strconv.Unquote(id); err == nil {
-		id = text
-	}
-	parent, err := c.View.Info(ctx, id)
-	if err != nil {
-		return "", fmt.Errorf("query: parent: expected the ID or number of a run: %w", err)
-	}
-	return query[:at[2]] + strconv.FormatInt(int64(parent.Number), 10) + query[at[3]:], nil
-}
-
 // filter reads a query as the command line does.
 func (s *Server) filter(ctx context.Context, c *endpoint.Call, query string) (store.Filter, error) {
-	query, err := parentNumber(ctx, c, query)
-	if err != nil {
-		return store.Filter{}, err
-	}
 	f, err := store.ParseFilter(query)
 	if err != nil {
 		return f, fmt.Errorf("query: %w", err)
+	}
+	if err := parentOf(ctx, c, &f); err != nil {
+		return f, err
 	}
 	if n := len(f.IDs) + len(f.Nos) + len(f.Workflows) + len(f.Statuses) + len(f.Tags) + len(f.Claimed); n > maxTerms {
 		return f, invalid("query: expected at most %d values, found %d; ask in parts", maxTerms, n)
 	}
 	return f, nil
+}
+
+// parentOf resolves the parent of a filter, which the identity has to see.
+func parentOf(ctx context.Context, c *endpoint.Call, f *store.Filter) error {
+	found, err := f.ResolveParent(func(id string) (store.RunNo, error) {
+		parent, err := c.View.Info(ctx, id)
+		if err != nil {
+			if errors.Is(err, stet.ErrNotFound) {
+				return 0, nil
+			}
+			return 0, err
+		}
+		return parent.Number, nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("query: parent: expected the ID or number of a run, found %q: %w", f.ParentID, stet.ErrNotFound)
+	}
+	return err
 }
 
 // maxTerms bounds the values of a filter: a store may compare each run with each of them.

@@ -35,6 +35,12 @@ func (v *View) hideParents(ctx context.Context, runs []*api.Run) error {
 		}
 	}
 	for _, run := range runs {
+		run.Why = slices.Clone(run.Why) // others may have it
+		for i := range run.Why {
+			if w := &run.Why[i]; w.Code == "locked" { // its text has the IDs of ancestors
+				w.Text = w.Means()
+			}
+		}
 		if !seen[run.Parent] {
 			run.Parent, run.ParentID, run.ParentLocation = 0, "", ""
 		}

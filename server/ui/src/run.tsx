@@ -91,7 +91,7 @@ function useRun(id: string, tab: string, streams: string[]) {
   const load = () => read().catch(setError);
   useEffect(() => { void load(); }, [id]);
   const [news, setNews] = useState<News>({ values: new Map(), items: new Map() });
-  useLive(run ? { run: id, stream: streams, runs: tab === "children" ? ["parent=" + run.number] : [] } : null, load, run?.ended ? 15000 : 2000, (told) => {
+  useLive(run ? { run: id, stream: streams, runs: tab === "children" ? [childrenOf(run)] : [] } : null, load, run?.ended ? 15000 : 2000, (told) => {
     switch (told.event) {
       case "inbox":
         setNews((n) => ({ ...n, inbox: told.data.items }));
@@ -493,8 +493,11 @@ function Inbox({ id, run, news }: { id: string; run: Run; news: Item[] | undefin
       {m.value !== undefined && <Value value={m.value} name={m.kind + " " + (m.name ?? "")} />}</li>))}</ul>;
 }
 
+/** Returns the query for the children of a run. */
+const childrenOf = (run: Run) => "parent=" + JSON.stringify(run.id);
+
 function Children({ run, version }: { run: Run; version: number }) {
-  const { data, error, load } = useLoad((stop) => get("runs", { query: "parent=" + run.number, limit: 200 }, stop),
+  const { data, error, load } = useLoad((stop) => get("runs", { query: childrenOf(run), limit: 200 }, stop),
     run.id + version, true);
   if (error !== undefined) return <Trouble error={error} retry={load} />;
   if (!data) return <Loading />;
@@ -504,7 +507,7 @@ function Children({ run, version }: { run: Run; version: number }) {
     <section aria-label="Children">
       <p class="dim">{plural(data.runs.length, "child", "children")}{data.next && " or more"}
         {n("failed") + n("stalled") > 0 && <>, <b class="why-bad">{n("failed") + n("stalled")} failed or stalled</b></>}.
-        {" "}<a href={toRuns("parent=" + run.number)}>As a list of runs</a></p>
+        {" "}<a href={toRuns(childrenOf(run))}>As a list of runs</a></p>
       <SmallList runs={[...data.runs].sort((a, b) => rank(a) - rank(b))} />
     </section>
   );

@@ -284,7 +284,7 @@ function useAttention() {
 const help: [string, string][] = [
   ["id=order-42", "this ID, or several: id=a,b"], ["id=order-*", "IDs with this beginning"],
   ["workflow=checkout", "one of these workflows"], ["status=failed,stalled", "one of these"],
-  ["mark=paused", "paused, cancelling, undoing, expiring, held or failing"], ["tag.tenant=acme", "has the tag with this value"],
+  ["mark=paused", "paused, cancelling, undoing, expiring, held, failing or locked"], ["tag.tenant=acme", "has the tag with this value"],
   ["parent=etl-7", "children of the run with this ID, or number"], ["created>2026-01-31", "created then or later; also with a time"],
   ["ended<2026-02-01", "has ended, before then"],
 ];
