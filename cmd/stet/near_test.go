@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -87,5 +89,17 @@ func TestTokensSayWhatTheyAreLimitedTo(t *testing.T) {
 	}
 	if got := limitsOf(api.Token{Workflows: []string{"a", "b"}, Named: []string{"topic:jobs"}}); got != "a,b,topic:jobs" {
 		t.Error(got)
+	}
+}
+
+// TestThePrintedAddressCanBeOpened also where the server listens on all addresses.
+func TestThePrintedAddressCanBeOpened(t *testing.T) {
+	for listens, want := range map[string]string{
+		"0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", "127.0.0.1:1": "127.0.0.1:1",
+		"[::1]:8080": "[::1]:8080", "10.1.2.3:80": "10.1.2.3:80",
+	} {
+		if got := reachable(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(listens))); got != want {
+			t.Errorf("a server that listens on %s says %s; want %s", listens, got, want)
+		}
 	}
 }

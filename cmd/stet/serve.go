@@ -163,7 +163,7 @@ func (ac adminCommands) serve(ctx context.Context, e *stet.Engine, s store.Store
 	if f.cert != "" {
 		scheme = "https"
 	}
-	address := scheme + "://" + listener.Addr().String() + "/"
+	address := scheme + "://" + reachable(listener.Addr()) + "/"
 	if once != "" {
 		address += "#token=" + once
 	}
@@ -420,4 +420,14 @@ func (d *decider) wait() {
 	if ended != nil {
 		<-ended
 	}
+}
+
+// reachable returns the address at which a browser on this machine finds a listener. One that listens on all addresses
+// is found on the loopback.
+func reachable(addr net.Addr) string {
+	at, err := netip.ParseAddrPort(addr.String())
+	if err != nil || !at.Addr().IsUnspecified() {
+		return addr.String()
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
 }

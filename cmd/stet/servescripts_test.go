@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,9 +39,10 @@ func TestServeScripts(t *testing.T) {
 	serving, stop := context.WithCancel(ctx)
 	out, address := io.Pipe()
 	ended := make(chan int, 1)
+	var log lockedBuffer
 	go func() {
 		args := []string{"--db", db, "serve", "--scripts", "--addr", "127.0.0.1:0"}
-		ended <- execute(serving, args, nil, address, io.Discard)
+		ended <- execute(serving, args, nil, address, &log)
 		_ = address.Close() // its reader sees the end
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -99,8 +101,39 @@ func TestServeScripts(t *testing.T) {
 	if got := status(t, ctx, http.MethodGet, url+"api/v1/runs/album-1/script", caller, ""); got != http.StatusOK {
 		t.Errorf("its script: status %d", got)
 	}
+	leave := waitingWorker(t, url, worker)
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("the server ends with %d", code)
 	}
+	leave()
+	if strings.Contains(log.String(), "ERROR") {
+		t.Errorf("a clean stop logs an error:\n%s", log.String())
+	}
+}
+
+// waitingWorker has a worker wait for tasks. leave waits until it has its answer.
+func waitingWorker(t *testing.T, url, token string) (leave func()) {
+	t.Helper()
+	sent, answered := make(chan struct{}), make(chan struct{})
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }}
+	body, err := json.Marshal(api.LeaseTasks{Worker: "w", Names: []string{"resize"}, Max: 1, WaitMS: 60_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost,
+		url+"api/v1/tasks/lease", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	go func() {
+		defer close(answered)
+		if answer, err := http.DefaultClient.Do(r); err == nil { // otherwise the server has ended first
+			_ = answer.Body.Close()
+		}
+	}()
+	<-sent
+	return func() { <-answered }
 }

@@ -175,6 +175,9 @@ func TestProgramIsRenewed(t *testing.T) {
 	if lines := m.Lines("bye 2"); len(lines) < 2 || lines[0].From != "out" {
 		t.Errorf("the lines: %+v", lines)
 	}
+	if lines := m.Lines("undefined: undefined"); len(lines) != 1 {
+		t.Errorf("the failed build is shown %d times: %+v", len(lines), lines)
+	}
 	if left, err := filepath.Glob(filepath.Join(m.dir, ".stet", "bin", "*")); err != nil || len(left) != 1 {
 		t.Errorf("what was built is left: %v, %v", left, err)
 	}
