@@ -84,9 +84,13 @@ func undecodableAs(wanted reflect.Type, what string, data []byte, err error) *ru
 	if cause := errors.Unwrap(err); cause != nil {
 		reason = cause.Error() // without the type's name
 	}
-	return &runner.Undecodable{
+	u := &runner.Undecodable{
 		What: what, Recorded: recordedForm(data), Wanted: wanted.String(), Reason: reason + position(err),
 	}
+	if errors.Is(err, ErrLacks) {
+		u.Lacks = fmt.Errorf("%s: %w", what, err)
+	}
+	return u
 }
 
 // maxRecordedForm is how many bytes of a recorded value a message shows.

@@ -75,9 +75,18 @@ func (c codecs) decode(data []byte, v any) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("decode %s: the value has format %d; add its codec to Config.Codecs", reflect.TypeOf(v).Elem(),
-		data[0])
+	return fmt.Errorf("decode %s: %w", reflect.TypeOf(v).Elem(), noCodec(data[0]))
 }
+
+// noCodec is the error for a value of a format for which this process has no codec.
+type noCodec byte
+
+func (f noCodec) Error() string {
+	return fmt.Sprintf("the value has format %d; add its codec to Config.Codecs", byte(f))
+}
+
+// Is reports whether target is ErrLacks.
+func (f noCodec) Is(target error) bool { return target == ErrLacks }
 
 // marshal calls a codec. A value on which it panics does not encode.
 func marshal(c Codec, v any) (data []byte, err error) {
@@ -118,7 +127,7 @@ func decodingOf[T any](ctx Context) *decoding[T] {
 func (d *decoding[T]) check(data []byte) error {
 	v, err := decodeAs[T](d.codecs, data)
 	switch {
-	case errors.Is(err, ErrSealed):
+	case errors.Is(err, ErrSealed), errors.Is(err, ErrLacks):
 		return nil
 	case err == nil && len(data) > 0:
 		d.of, d.value = &data[0], v

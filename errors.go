@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/stet-run/stet/internal/engine"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/inboxes"
 	"github.com/stet-run/stet/internal/runner"
 	"github.com/stet-run/stet/internal/steps"
@@ -33,6 +34,9 @@ var (
 	ErrTerminal = errors.New("the run has ended")
 	// ErrExists: a run with this ID exists, and differs or must not exist.
 	ErrExists = errors.New("the run exists")
+	// ErrLacks: this process lacks what a run needs and another process may have: the codec of a value, or, as a
+	// Library says, code that compiles. The run is left as it is, for such a process.
+	ErrLacks = entity.ErrLacks
 	// ErrUnknownWorkflow: no node has ever registered a workflow of this name.
 	ErrUnknownWorkflow = engine.ErrUnknownWorkflow
 	// ErrInput: the run's input cannot be decoded as the workflow's input type.

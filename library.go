@@ -29,8 +29,9 @@ type Library interface {
 	// Definition returns the code of a run, each time before that is loaded into memory: a
 	// definition of the run's workflow. ErrNotFound and ErrInvalid, also wrapped, say that there
 	// is no code for this run: it stalls with CauseCode, until a person has provided the code and
-	// resumes the run, or ends it. After any other error the run stays as it is, and is asked for
-	// again after Config.Poll. ctx ends with the length of a lease.
+	// resumes the run, or ends it. ErrLacks says that the code is of no use to this process, but may be to another: the
+	// run's shard goes to that one. After any other error the run stays as it is, and is asked for again after
+	// Config.Poll. ctx ends with the length of a lease.
 	Definition(ctx context.Context, e *Engine, run *LibraryRun) (Definition, error)
 }
 
@@ -101,6 +102,8 @@ func (l *librarian) known() []string {
 func (l *librarian) Code(ctx context.Context, s *store.Snapshot) (engine.Workflow, error) {
 	d, err := l.definition(ctx, s)
 	switch {
+	case errors.Is(err, ErrLacks):
+		return engine.Workflow{}, err
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrInvalid):
 		return engine.Workflow{}, fmt.Errorf("%w: %w", library.ErrNoCode, err)
 	case err != nil:

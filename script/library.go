@@ -115,7 +115,8 @@ func (l *Library) first(ctx context.Context, e *stet.Engine, run *stet.LibraryRu
 }
 
 // Version returns the definition that binds runs to a version of a script. Errors: those of
-// stet.Scripts.Code and of Compile.
+// stet.Scripts.Code and of Compile. An error of Compile wraps stet.ErrLacks, too: the process that has deployed the
+// version has compiled it, and may be of another build.
 func (l *Library) Version(ctx context.Context, e *stet.Engine, name string, number int) (*Workflow, error) {
 	key := cached{e, name, number}
 	l.mu.Lock()
@@ -129,7 +130,7 @@ func (l *Library) Version(ctx context.Context, e *stet.Engine, name string, numb
 		return nil, err
 	}
 	if w, err = l.compile(name, code.Code, number); err != nil {
-		return nil, fmt.Errorf("version %d: %w: %w", number, err, stet.ErrInvalid)
+		return nil, fmt.Errorf("version %d: %w: %w: %w", number, err, stet.ErrInvalid, stet.ErrLacks)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -374,8 +374,8 @@ func (d *dispatcher) unservableRuns() []store.Unservable {
 	return all
 }
 
-// lack is called for an entity for which this process lacks something. Its shard goes to another node. If there is
-// none, the entity is tried again from time to time.
+// lack is called for an entity or a run for which this process lacks something. Its shard goes to another node. If
+// there is none, it is tried again from time to time.
 func (d *dispatcher) lack(a *activation, err error) {
 	d.x.log().Error("this process cannot execute a record of the store: it goes to another process, or waits for one; "+
 		"give this one what it lacks", "run_id", a.id, "error", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/committer"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/library"
 	"github.com/stet-run/stet/internal/ownership"
 	"github.com/stet-run/stet/internal/permit"
@@ -63,8 +64,13 @@ func (x *executor) execute(a *activation, s *store.Snapshot) {
 				"; provide the code, or move the run to other code, and resume it; or end the run"
 			x.stall(a.shard, s.Run, reason, func() { a.post(dismissed{}) })
 			return
-		case errors.Is(err, ErrUnknownWorkflow) && verbs.TerminateAmong(s.Items):
+		case (errors.Is(err, ErrUnknownWorkflow) || errors.Is(err, entity.ErrLacks)) && verbs.TerminateAmong(s.Items):
 			x.decide(a, s) // without the code that would tell what else it owes
+			return
+		case errors.Is(err, entity.ErrLacks):
+			a.id = s.Run.ID
+			a.post(dismissed{})
+			a.dispatcher().lack(a, err)
 			return
 		case err != nil:
 			if x.e.code.Tell(s.Run.Workflow, time.Now()) {

@@ -7,9 +7,9 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// ErrLacks is wrapped by an error of Load whose reason is this process, such as one that lacks a time
-// zone. Nothing of it is written: the entity waits for a process that lacks nothing.
-var ErrLacks = errors.New("this process lacks what the record needs")
+// ErrLacks is wrapped by an error whose reason is this process, such as one that lacks a time zone. Nothing of it is
+// written: the entity, or the run, waits for a process that lacks nothing.
+var ErrLacks = errors.New("this process lacks what a record of the store needs")
 
 // Rules is what one kind of entity does. It is pure: no clock, no store, no
 // goroutine, and nothing that is random. What it holds in memory is always what

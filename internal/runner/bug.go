@@ -94,9 +94,13 @@ func (x *faults) stopFor(f *stored.Failure, loc location.Loc) bool {
 }
 
 // stopForValue stops the run for a stored value that does not fit the code. It reports
-// false if the code is to go on with an error.
+// false if the code is to go on with an error. It ends the activation for a value that this process cannot read.
 func (x *faults) stopForValue(u *Undecodable, loc location.Loc) bool {
 	r := x.r
+	if u.Lacks != nil {
+		r.broken = u.Lacks
+		return true
+	}
 	s := u.Stall(loc)
 	if r.cfg.FailBugs || r.undo.branch == nil && (r.cancel.handedOver || !x.stopsForBugs()) {
 		x.misreads(s)
@@ -199,5 +203,11 @@ func (b *Branch) Undecodable(u *Undecodable, input bool) {
 }
 
 // Misread notes that the code goes on without a value that it could not decode: if a
-// replay diverges, that is why.
-func (b *Branch) Misread(u *Undecodable) { b.run.faults.misreads(u.Stall(b.Reached())) }
+// replay diverges, that is why. It ends the activation for a value that this process cannot read, and does not return.
+func (b *Branch) Misread(u *Undecodable) {
+	if u.Lacks != nil {
+		b.run.broken = u.Lacks
+		b.Halt()
+	}
+	b.run.faults.misreads(u.Stall(b.Reached()))
+}

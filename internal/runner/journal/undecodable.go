@@ -13,6 +13,7 @@ type Undecodable struct {
 	Recorded string // its form, shortened
 	Wanted   string // the type
 	Reason   string // of the codec
+	Lacks    error  // what this process lacks to read it, so that nobody can say whether it fits; nil: nothing
 }
 
 // Error says all of it.
