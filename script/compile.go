@@ -153,6 +153,7 @@ func parseBounded(name, source string) (parsed, error) {
 	}
 	var bad []string
 	var errorCalls []*ast.Expression
+	own := len(source) - len(ownCode(source))
 	eachNode(reflect.ValueOf(tree), map[uintptr]bool{}, func(node any) {
 		if e, ok := node.(*ast.RegExpLiteral); ok {
 			p.expressions = true
@@ -168,7 +169,7 @@ func parseBounded(name, source string) (parsed, error) {
 			errorCalls = append(errorCalls, callee)
 		}
 		p.adds = guardSums(node) || p.adds
-		p.computes = computesName(node) || p.computes
+		p.computes = computesName(node, own) || p.computes
 	})
 	if len(bad) > 0 {
 		return p, fmt.Errorf("script %s: %s: %w", name, strings.Join(bad, "; "), ErrSource)
@@ -180,8 +181,12 @@ func parseBounded(name, source string) (parsed, error) {
 	return p, nil
 }
 
-// computesName reports whether a node has a member whose name is not in the text of the script.
-func computesName(node any) bool {
+// computesName reports whether a node has a member whose name is not in the text of the script, which begins at an index
+// of the source.
+func computesName(node any, begins int) bool {
+	if n, ok := node.(ast.Node); ok && int(n.Idx0())-1 < begins {
+		return false
+	}
 	var key ast.Expression
 	switch n := node.(type) {
 	case *ast.BracketExpression:

@@ -36,7 +36,7 @@ func newCompiled(c compiled, code parsed, source string) *compiled {
 	if code.expressions {
 		c.used["/"] = true
 	}
-	for _, name := range word.FindAllString(written(source), -1) {
+	for _, name := range word.FindAllString(written(ownCode(source)), -1) {
 		c.used[name] = true
 	}
 	if code.computes || c.used["Reflect"] || c.used["getOwnPropertyDescriptor"] || c.used["getOwnPropertyDescriptors"] ||
@@ -70,6 +70,40 @@ var guardedNames = sync.OnceValue(func() []string {
 	}
 	return names
 })
+
+// bundlerHelpers are what the bundler begins each script with. They name and compute members of what they are given.
+const bundlerHelpers = `var __script = (() => {
+  var __defProp = Object.defineProperty;
+  var __getOwnPropDesc = Object.getOwnPropertyDescriptor;
+  var __getOwnPropNames = Object.getOwnPropertyNames;
+  var __hasOwnProp = Object.prototype.hasOwnProperty;
+  var __export = (target, all) => {
+    for (var name in all)
+      __defProp(target, name, { get: all[name], enumerable: true });
+  };
+  var __copyProps = (to, from, except, desc) => {
+    if (from && typeof from === "object" || typeof from === "function") {
+      for (let key of __getOwnPropNames(from))
+        if (!__hasOwnProp.call(to, key) && key !== except)
+          __defProp(to, key, { get: () => from[key], enumerable: !(desc = __getOwnPropDesc(from, key)) || desc.enumerable });
+    }
+    return to;
+  };
+  var __toCommonJS = (mod) => __copyProps(__defProp({}, "__esModule", { value: true }), mod);
+`
+
+// reaching are the helpers by which a script could come to a function that it does not name. The other two copy members
+// under their names, and what cannot be enumerated stays so.
+var reaching = []string{"__defProp", "__getOwnPropDesc", "__getOwnPropNames", "__hasOwnProp", "__copyProps"}
+
+// ownCode returns a source without the helpers of the bundler, if it has exactly these and uses none to reach members.
+func ownCode(source string) string {
+	own, found := strings.CutPrefix(source, bundlerHelpers)
+	if !found || slices.ContainsFunc(reaching, func(name string) bool { return strings.Contains(own, name) }) {
+		return source
+	}
+	return own
+}
 
 // written returns a script without its source map, which is its last line.
 func written(source string) string {
