@@ -181,8 +181,8 @@ func parseBounded(name, source string) (parsed, error) {
 	return p, nil
 }
 
-// computesName reports whether a node has a member whose name is not in the text of the script, which begins at an index
-// of the source.
+// computesName reports whether a node has a member whose name is not in the text of the script. The script begins at an
+// index of the source.
 func computesName(node any, begins int) bool {
 	if n, ok := node.(ast.Node); ok && int(n.Idx0())-1 < begins {
 		return false
