@@ -119,7 +119,8 @@ func (e *Engine) rehearse(d *definition, s *store.Snapshot) error {
 	if out.Reason == "" {
 		return nil
 	}
-	if misread := rehearsal.Misread; rehearsal.Over.Stall == nil && misread != nil {
+	over := rehearsal.Over // nil: this process lacks what a value needs
+	if misread := rehearsal.Misread; misread != nil && (over == nil || over.Stall == nil) {
 		out.Reason += "; before that: " + misread.Error()
 	}
 	return out

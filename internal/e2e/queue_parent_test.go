@@ -44,7 +44,7 @@ func TestAParentThatHoldsWhatItsChildWaitsFor(t *testing.T) {
 			if _, err = r.Wait(ctx); (err == nil) == c.waits {
 				t.Errorf("%+v: %v; want that it waits: %t", c.settings, err, c.waits)
 			}
-			said := strings.Count(log.String(), "parent=above")
+			said := strings.Count(log.String(), "holders=[above]")
 			if c.waits && (said < 3 || said > 6) || !c.waits && said > 0 {
 				t.Errorf("%+v: %d lines in five minutes; it waits: %t", c.settings, said, c.waits)
 			}
