@@ -43,6 +43,17 @@ func TestEventsBecomeResults(t *testing.T) {
 	}
 }
 
+// TestOutputOfAPanicIsKept: a process that ends in the middle of its tests says why in the output of one of them.
+func TestOutputOfAPanicIsKept(t *testing.T) {
+	r := said(t,
+		`{"Action":"output","Package":"`+pkg+`","Test":"TestOther","Output":"panic: no such run\n"}`,
+		`{"Action":"output","Package":"`+pkg+`2","Test":"TestElsewhere","Output":"fine\n"}`,
+		`{"Action":"fail","Package":"`+pkg+`"}`)
+	if len(r.failed) != 1 || strings.Join(r.failed[0].output, "") != "panic: no such run\n" {
+		t.Errorf("found as failed: %+v", r.failed)
+	}
+}
+
 // TestOnlyStarvedTestsAreTriedAgain fails a test whose process waited longer than it ran, and one whose process did
 // not: only the first has another try, with its random cases, and the run fails all the same.
 func TestOnlyStarvedTestsAreTriedAgain(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -268,10 +269,25 @@ func (r *runner) read(from io.Reader) error {
 				continue // of a subtest, whose output its test has
 			}
 			now.action, now.elapsed = e.Action, time.Duration(e.Elapsed*float64(time.Second))
+			if e.Test == "" {
+				now.output = append(unended(running, e.Package), now.output...)
+			}
 			r.end(*now)
 			delete(running, key)
 		}
 	}
+}
+
+// unended returns the output of a package's tests that have not ended, though it has: one of them has the panic that has
+// ended the process. It removes these tests.
+func unended(running map[string]*result, pkg string) (output []string) {
+	for _, key := range slices.Sorted(maps.Keys(running)) {
+		if r := running[key]; r.pkg == pkg && r.test != "" {
+			output = append(output, r.output...)
+			delete(running, key)
+		}
+	}
+	return output
 }
 
 // end notes the end of a test or package, and prints what a person must see of it.
