@@ -278,8 +278,8 @@ func (r *runner) read(from io.Reader) error {
 	}
 }
 
-// unended returns the output of a package's tests that have not ended, though it has: one of them has the panic that has
-// ended the process. It removes these tests.
+// unended returns the output of a package's tests that have not ended, though it has. One of them has the panic that
+// has ended the process. It removes these tests.
 func unended(running map[string]*result, pkg string) (output []string) {
 	for _, key := range slices.Sorted(maps.Keys(running)) {
 		if r := running[key]; r.pkg == pkg && r.test != "" {
