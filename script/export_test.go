@@ -75,7 +75,7 @@ func AddIllTools() {
 				hoard = append(hoard, make([]byte, 1<<20))
 			}
 		})},
-		tool{"Task", "overflow", ill(func(*interpreter, args) { overflow(0) })},
+		tool{"Task", "overflow", ill(func(*interpreter, args) { _ = overflow(0) })},
 		tool{"Task", "panics", ill(func(*interpreter, args) { panic("planted") })},
 		tool{"Task", "exit", ill(func(*interpreter, args) { os.Exit(3) })},
 		tool{"Task", "keep", func(r *interpreter, a args) goja.Value { // returns the heap in MiB

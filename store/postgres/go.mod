@@ -4,7 +4,7 @@ go 1.26.0
 
 require github.com/jackc/pgx/v5 v5.10.0
 
-require github.com/google/go-cmp v0.7.0 // indirect
+require github.com/google/go-cmp v0.7.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
