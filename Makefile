@@ -100,7 +100,7 @@ cross: ## compile and vet everything, tests included, for each system
 
 .PHONY: fmt
 fmt: ## fail if a file is not formatted
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo "run gofmt -w on these files"; exit 1; }
 
 .PHONY: lint
 lint: ## staticcheck, errcheck, and the rules of the house: who imports whom, sizes of types, packages and lines
