@@ -134,7 +134,7 @@ type State struct {
 // Lock is a limit whose permits are all held by runs that have descendants which wait for them. Where the
 // holders only wait, nothing goes on.
 type Lock struct {
-	Key     string   `cbor:"1,keyasint,omitempty"` // of which all permits are held; "": all of the queue are
+	Key     string   `cbor:"1,keyasint,omitempty"` // whose permits are all held; "": those of the whole queue
 	Held    int      `cbor:"2,keyasint"`           // permits
 	Holders []string `cbor:"3,keyasint"`           // IDs of runs, at most MaxLockHolders
 	Waiting []string `cbor:"4,keyasint"`           // IDs of the descendants, at most MaxLockWaiting, the first first

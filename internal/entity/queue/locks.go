@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stet-run/stet/internal/entity"
@@ -8,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// expect adds a request to those that wait.
+// expect adds a request to the waiting ones.
 func (q *Rules) expect(r *request) {
 	q.waiting[r.ticket] = r
 	for _, id := range r.Above {
@@ -48,7 +49,7 @@ func (q *Rules) noteLock(now store.Time, w *entity.Writer) {
 // findLocks finds the limits whose permits are all held by ancestors of runs that wait for them.
 func (q *Rules) findLocks() {
 	q.locks = nil
-	if !q.head.Exists || q.head.Paused || !q.ancestorsHold() {
+	if !q.head.Exists || q.head.Paused || len(q.above) == 0 {
 		return
 	}
 	blocked := q.blockedHere()
@@ -73,19 +74,6 @@ func (q *Rules) findLocks() {
 	}
 }
 
-// ancestorsHold reports whether an ancestor of a run that waits holds a permit.
-func (q *Rules) ancestorsHold() bool {
-	if len(q.above) == 0 {
-		return false
-	}
-	for _, h := range q.held {
-		if q.above[h.RunID] > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // block is a request that has ancestors, and a limit that lets it wait.
 type block struct {
 	request *request
@@ -93,32 +81,49 @@ type block struct {
 	holders []string // of the limit's permits
 }
 
-// blockedHere returns the requests with ancestors that a limit lets wait, for each limit that does.
+// blockedHere returns the requests with ancestors that a limit lets wait, for each limit that only ancestors of
+// requests hold. Other limits cost nothing for each request: a queue may have many.
 func (q *Rules) blockedHere() []block {
-	s := q.head.settings()
-	var all []string
-	of := map[string][]string{}
-	for _, h := range q.held {
-		all, of[h.Key] = append(all, h.RunID), append(of[h.Key], h.RunID)
+	limits := q.heldByAncestors()
+	if len(limits) == 0 {
+		return nil
 	}
-	slices.Sort(all)
-	for _, ids := range of {
-		slices.Sort(ids)
-	}
-	full := s.Concurrency > 0 && len(q.held) >= s.Concurrency
 	var blocked []block
 	for _, r := range q.waiting {
 		if !r.queued || len(r.Above) == 0 {
 			continue
 		}
-		if full {
-			blocked = append(blocked, block{r, "", all})
+		if holders := limits[""]; holders != nil {
+			blocked = append(blocked, block{r, "", holders})
 		}
-		if s.PerKey > 0 && r.Key != "" && len(of[r.Key]) >= s.PerKey {
-			blocked = append(blocked, block{r, r.Key, of[r.Key]})
+		if holders := limits[r.Key]; r.Key != "" && holders != nil {
+			blocked = append(blocked, block{r, r.Key, holders})
 		}
 	}
 	return blocked
+}
+
+// heldByAncestors returns the holders of each limit that is reached, and whose holders are all ancestors of runs that
+// wait; by key, and "" for the limit of the queue.
+func (q *Rules) heldByAncestors() map[string][]string {
+	s, limits := q.head.settings(), map[string][]string{}
+	for _, h := range q.held {
+		limits[""] = append(limits[""], h.RunID)
+		if h.Key != "" {
+			limits[h.Key] = append(limits[h.Key], h.RunID)
+		}
+	}
+	maps.DeleteFunc(limits, func(key string, ids []string) bool {
+		limit := s.PerKey
+		if key == "" {
+			limit = s.Concurrency
+		}
+		return limit <= 0 || len(ids) < limit || slices.ContainsFunc(ids, func(id string) bool { return q.above[id] == 0 })
+	})
+	for _, ids := range limits {
+		slices.Sort(ids)
+	}
+	return limits
 }
 
 // addLock enters a request in the lock of its limit.
