@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
+	"github.com/stet-run/stet/store/postgres"
 )
 
 // TestStartsTogether: starts of one call, with all that belongs to them, are written by sets, and leave what they leave
@@ -97,6 +98,13 @@ func TestStartsTogether(t *testing.T) {
 	for i := range many {
 		many[i] = queued(fmt.Sprint("many ", i), "queue")
 		many[i].Start.Seed[1], many[i].Start.Seed[2] = byte(i), byte(i>>8)
+	}
+	sets := []store.Command{plain("u"), queued("v", "queue")}
+	if err := postgres.StartTogether(t.Context(), s, sets); err != nil {
+		t.Errorf("starts, one of them on a queue, are not written by sets: %v", err)
+	}
+	if err := postgres.StartTogether(t.Context(), s, []store.Command{plain("w"), taken}); err == nil {
+		t.Error("a set has the ID of another run")
 	}
 	answers, _, err := s.Apply(t.Context(), many)
 	if err != nil {

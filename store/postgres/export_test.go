@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // ReadTime makes a store believe that it has just read a time from the server.
@@ -89,3 +90,23 @@ func SlotOfID(w *Wide, id string) int { return w.place.slotOf(id) }
 // RestAlone sets how long the witness of a process that has found no other rests. It is for a
 // store that has no node yet.
 func RestAlone(s *Store, d time.Duration) { s.witnesses.Alone = d }
+
+// ProcessOfRow returns what a witness knows of a node's process, by the node's row.
+func ProcessOfRow(ctx context.Context, s *Store, node string) (p storekit.Process, err error) {
+	err = s.single(ctx, "read a node", func(t *tx) error {
+		var info []byte
+		_, err := t.row("SELECT info FROM stet.nodes WHERE node=$1", []any{node}, &info)
+		p = processOf(info)
+		return err
+	})
+	return p, err
+}
+
+// StartTogether is Apply for starts, written by sets or not at all.
+func StartTogether(ctx context.Context, s *Store, commands []store.Command) error {
+	q := s.newStartSet(commands)
+	if q == nil {
+		return errNotAtOnce
+	}
+	return s.writeAfter(ctx, "start together", waitLimit, q, func(*tx, store.Time) error { return nil })
+}

@@ -179,9 +179,7 @@ func (w witness) look(ctx context.Context, conn *pgx.Conn, noted *bool) (next ti
 	var b storekit.Boot
 	var info []byte
 	if _, err := pgx.ForEachRow(rows, []any{&b.Node, &b.Boot, &info}, func() error {
-		var n store.Node
-		_ = json.Unmarshal(info, &n) // what is not known of a process only takes longer
-		gone[b] = storekit.Sign{Process: storekit.LifeOf(&n).Process}
+		gone[b] = storekit.Sign{Process: processOf(info)}
 		return nil
 	}); err != nil {
 		return 0, err
@@ -193,6 +191,16 @@ func (w witness) look(ctx context.Context, conn *pgx.Conn, noted *bool) (next ti
 		s.hint.heard.Add(store.Change{Nodes: true}) // leases have ended
 	}
 	return next, nil
+}
+
+// processOf returns the process of a node by its row. If that is damaged nothing is known of the process: its death
+// takes longer to see.
+func processOf(info []byte) storekit.Process {
+	var n store.Node
+	if json.Unmarshal(info, &n) != nil {
+		return storekit.Process{}
+	}
+	return storekit.LifeOf(&n).Process
 }
 
 // bury returns those of the boots that hold leases of shards and are dead: none of them can have

@@ -489,3 +489,17 @@ func TestAWitnessTellsTheServerWhenItIsGone(t *testing.T) {
 		t.Errorf("the server was told %d of 4 settings", count)
 	}
 }
+
+// TestARowNamesTheProcess, so that others on its machine know at once that it has ended.
+func TestARowNamesTheProcess(t *testing.T) {
+	t.Parallel()
+	s, _, _ := fresh(t)
+	node := store.Node{ID: "a", Boot: "a-1", Host: "host", PID: 4711, Workflows: []string{"w"}}
+	if _, err := s.Register(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	p, err := postgres.ProcessOfRow(t.Context(), s, "a")
+	if err != nil || p.Host != node.Host || p.PID != node.PID {
+		t.Errorf("expected the process %d of %s, found %+v, %v", node.PID, node.Host, p, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // SameNumbers makes handles know the numbers that each other has seen, as if all that
@@ -81,3 +82,6 @@ func RestAlone(s *Store, d time.Duration) {
 
 // ReadTime makes a store believe that it has just read a time from the server.
 func ReadTime(s *Store, now store.Time) { s.observe(now) }
+
+// ReadSign reads the sign of a witness.
+func ReadSign(text string) (life string, s storekit.Sign, ok bool) { return readSign(text) }

@@ -103,7 +103,7 @@ func (w witness) session(ctx context.Context, stirred <-chan struct{}) (noted bo
 	if life == "" {
 		return false, fmt.Errorf("%w: expected a run_id in INFO, found none", store.ErrUnavailable)
 	}
-	sign := fmt.Sprintf("%s;%d;%d;%s", life, number, w.life.PID, w.life.Host)
+	sign := newSign(life, number, w.life.Process)
 	if err := conn.ask(c.B().Hset().Key(w.key()).FieldValue().FieldValue(w.name(), sign).Build()).Error(); err != nil {
 		return false, err
 	}
@@ -177,7 +177,12 @@ func (w witness) look(conn asked, life string) (gone map[storekit.Boot]storekit.
 	return gone, len(gone) < len(numbers), nil
 }
 
-// readSign reads what a witness has noted: the life of the server, the number of its connection, and its process.
+// newSign returns what a witness notes: the life of the server, the number of its connection, and its process.
+func newSign(life string, number int64, p storekit.Process) string {
+	return fmt.Sprintf("%s;%d;%d;%s", life, number, p.PID, p.Host)
+}
+
+// readSign is the inverse of newSign.
 func readSign(text string) (life string, s storekit.Sign, ok bool) {
 	parts := strings.SplitN(text, ";", 4)
 	if len(parts) < 4 {

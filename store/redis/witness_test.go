@@ -3,6 +3,7 @@ package redis_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,6 +119,27 @@ func TestADeadProcessHasNoWitness(t *testing.T) {
 	for _, n := range d.Nodes {
 		if n.Gone != (n.ID == "a") { // also while it has no shards
 			t.Errorf("node %s is gone: %t", n.ID, n.Gone)
+		}
+	}
+}
+
+// TestASignNamesTheProcess, so that others on its machine know at once that it has ended.
+func TestASignNamesTheProcess(t *testing.T) {
+	t.Parallel()
+	url, _ := shared(t)
+	s := openAt(t, url, redis.Slots(1))
+	node := store.Node{ID: "a", Boot: "a-1", Host: "host;with a sign", PID: 4711, Workflows: []string{"w"}}
+	if _, err := s.Register(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	number := witnessOf(t, url, "a")
+	life, sign, ok := redis.ReadSign(signOf(t, address(url), homeOf(url), "a"))
+	if !ok || life == "" || fmt.Sprint(sign.Number) != number || sign.Host != node.Host || sign.PID != node.PID {
+		t.Errorf("expected the number %s and the process %d of %s, found %+v, %t", number, node.PID, node.Host, sign, ok)
+	}
+	for _, damaged := range []string{"", "life", "life;1", "life;x;1;host", "life;1;x;host"} {
+		if _, _, ok := redis.ReadSign(damaged); ok {
+			t.Errorf("the sign %q is read", damaged)
 		}
 	}
 }

@@ -17,8 +17,8 @@ type Life struct {
 // LifeOf returns the life of a node that registers itself.
 func LifeOf(n *store.Node) Life { return Life{Boot{n.ID, n.Boot}, Process{n.Host, n.PID}} }
 
-// knowsDead reports whether a life, whose witness is gone, is known to have ended: it was a process of the same machine
-// that is there no more, or the former life of the node in a container that numbers its processes anew.
+// knowsDead reports whether a life, whose witness is gone, is known to have ended. Either the machine is the same and
+// has its process no more, or it is the former life of the node, in a container where each life has the same number.
 func (l Life) knowsDead(other Life) bool {
 	switch {
 	case other.Host == "" || other.Host != l.Host:

@@ -47,8 +47,8 @@ func TestWitnessesLookAsOftenAsNeeded(t *testing.T) {
 	})
 }
 
-// TestOneLookFindsAProcessThatTheMachineHasNoMore, and only that: one of another machine, or one that executes, may
-// make its witness again.
+// TestOneLookFindsAProcessThatTheMachineHasNoMore, and no other. A process of another machine, or one that executes,
+// may make its witness again.
 func TestOneLookFindsAProcessThatTheMachineHasNoMore(t *testing.T) {
 	ended := exec.Command(os.Args[0], "-test.run", "^$")
 	if err := ended.Run(); err != nil {
@@ -66,7 +66,7 @@ func TestOneLookFindsAProcessThatTheMachineHasNoMore(t *testing.T) {
 	}{
 		{"a process of this machine that has ended", Life{Boot{"a", "1"}, Process{"h", was}}, true},
 		{"one of another machine", Life{Boot{"a", "1"}, Process{"other", was}}, false},
-		{"one of which nothing is known", Life{Boot{"a", "1"}, Process{}}, false},
+		{"one that is not known", Life{Boot{"a", "1"}, Process{}}, false},
 		{"one that executes", Life{Boot{"a", "1"}, Process{"h", os.Getppid()}}, false},
 		{"the former life in a container", Life{Boot{"b", "1"}, Process{"h", is}}, true},
 		{"a later life with the same number", Life{Boot{"b", "3"}, Process{"h", is}}, false},
