@@ -140,7 +140,7 @@ func MoreProcesses(t interface{ Cleanup(func()) }, n int) {
 	t.Cleanup(func() { maxProcesses = before })
 }
 
-// StartChildren has there be a number of children, each of which has executed a stretch.
+// StartChildren starts children until there are so many. Each of them has executed a stretch.
 func StartChildren(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -26,10 +26,10 @@ type isolated struct {
 	logged  int // of these, written
 }
 
-// stretch is one that has ended.
+// stretch is what another child needs to execute an ended stretch again.
 type stretch struct {
 	entry entry
-	calls int
+	calls int // how many it began
 }
 
 // maxNumbers is how many random numbers an isolated interpreter keeps, to be made again.

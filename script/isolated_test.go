@@ -24,11 +24,13 @@ import (
 )
 
 // inRealTime calls fn with an engine that has a library, in real time.
-func inRealTime(t *testing.T, lib *script.Library, fn func(ctx context.Context, e *stet.Engine)) {
+func inRealTime(
+	t *testing.T, db store.Store, lib *script.Library, fn func(ctx context.Context, e *stet.Engine),
+) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	e, err := stet.New(ctx, stet.Config{
-		Store: memory.New(), Library: lib, Logger: slog.New(slog.DiscardHandler),
+		Store: db, Library: lib, Logger: slog.New(slog.DiscardHandler),
 		LeaseTTL: time.Hour, // ill runs leave the engine little time
 	})
 	if err != nil {
@@ -75,14 +77,14 @@ var ills = []struct{ call, reason string }{
 	{"Task.hang()", "without a wait, in a call that does not end"},
 }
 
-// TestIllRunsEndTheirChildrenAlone: more ill runs than there are children leave the runs of other scripts alone, also
-// those that were in the children which end. Each ill run stalls, and the program takes no memory for them.
+// TestIllRunsEndTheirChildrenAlone: more ill runs than children leave the runs of other scripts alone, also the runs in
+// the children that end. Each ill run stalls, and the program takes no memory for them.
 func TestIllRunsEndTheirChildrenAlone(t *testing.T) {
 	lib, err := script.Open(script.Config{Tasks: tasks, Isolated: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inRealTime(t, lib, func(ctx context.Context, e *stet.Engine) {
+	inRealTime(t, memory.New(), lib, func(ctx context.Context, e *stet.Engine) {
 		peak := peakOf(ctx)
 		deploy(ctx, t, e, "parked", `const n = Math.random(); const a = await Task.run("echo", n); await Signal.next("go");
 			return a === n && await Task.run("add", [1, 2])`)
@@ -173,7 +175,7 @@ func settled(ctx context.Context, t *testing.T, r *stet.Run[json.RawMessage]) {
 func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 	script.LimitsUnderRace(t)
 	release := script.HangUntil()
-	inRealTime(t, open(t), func(ctx context.Context, e *stet.Engine) {
+	inRealTime(t, memory.New(), open(t), func(ctx context.Context, e *stet.Engine) {
 		deploy(ctx, t, e, "ill", `await Task.run("echo", 1); Task.run("echo", 2, { key: "lost" }); Task.hang()`)
 		deploy(ctx, t, e, "fine", `return await Task.run("add", [1, 2])`)
 		var sick []*stet.Run[json.RawMessage]
@@ -190,7 +192,7 @@ func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 	})
 }
 
-// eventful is a script with all that an interpreter gets from its run, and each of which a replay must give again. It
+// eventful is a script that gets from its run all that an interpreter can get. A replay must give the same again. It
 // calls the task kill at three places.
 const eventful = `
 	const seen = [Math.random(), Math.random(), Run.header("place"), Run.id];
@@ -288,7 +290,7 @@ func TestChildrenDropInterpreters(t *testing.T) {
 	}
 	script.KillChildren()
 	defer script.KillChildren() // their limit is low
-	inRealTime(t, lib, func(ctx context.Context, e *stet.Engine) {
+	inRealTime(t, memory.New(), lib, func(ctx context.Context, e *stet.Engine) {
 		deploy(ctx, t, e, "limit", `return Task.keep(100)`)
 		deploy(ctx, t, e, "large", `const texts = []; for (let i = 0; i < 3; i++) texts.push("x".repeat(15e6) + i);
 			await Signal.next("go"); return texts.map(s => s.slice(-1)).join()`)
@@ -323,7 +325,7 @@ func TestManyDeadChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inRealTime(t, lib, func(ctx context.Context, e *stet.Engine) {
+	inRealTime(t, memory.New(), lib, func(ctx context.Context, e *stet.Engine) {
 		deploy(ctx, t, e, "s", `return await Task.run("echo", 1)`)
 		script.StartChildren(t, 5)
 		if n := script.KillChildren(); n < 5 {
@@ -340,7 +342,7 @@ func TestUnknownEndsOfChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inRealTime(t, lib, func(ctx context.Context, e *stet.Engine) {
+	inRealTime(t, memory.New(), lib, func(ctx context.Context, e *stet.Engine) {
 		for call, reason := range map[string]string{
 			"Task.exit()": "found in 3 attempts that it ends: the process has ended: exit status 3", "Task.panics()": "planted",
 		} {
@@ -362,7 +364,7 @@ func TestChildrenHaveNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inRealTime(t, lib, func(ctx context.Context, e *stet.Engine) {
+	inRealTime(t, memory.New(), lib, func(ctx context.Context, e *stet.Engine) {
 		deploy(ctx, t, e, "s", `return Task.environment()`)
 		out, err := begin(t, ctx, e, "s").Wait(ctx)
 		if err != nil || strings.Contains(string(out), "secret") || !strings.Contains(string(out), "TZ=Asia/Tokyo") {
@@ -379,7 +381,7 @@ func TestIsolatedNeedsChild(t *testing.T) {
 	}
 }
 
-// helperVar makes the process of a test one that connectAndWait is the life of.
+// helperVar has the process of a test execute connectAndWait and nothing else.
 const helperVar = "STET_SCRIPT_TEST_CONNECT"
 
 // connectAndWait has a child connect to an address, in a stretch that does not end. It returns never.

@@ -37,15 +37,15 @@ type process struct {
 
 	mu    sync.Mutex
 	runs  int      // interpreters, nearly: the child may have dropped some
-	ended []uint64 // interpreters of which the child is to know that
+	ended []uint64 // interpreters that the child may drop, and has not been told of
 	last  uint64   // the number of an interpreter
 }
 
 // maxProcesses is how many children there are at most. Tests change it.
 var maxProcesses = max(2, runtime.GOMAXPROCS(0))
 
-// take returns a child for a new interpreter, with its turn: one that executes no stretch, or a new one, or that with
-// the fewest interpreters.
+// take returns a child for a new interpreter, with its turn. It prefers an idle child to a new one, and that to the
+// child with the fewest interpreters.
 func (p *pool) take() (*process, error) {
 	for {
 		c, err := p.choose()

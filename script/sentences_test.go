@@ -398,54 +398,37 @@ func (w *watched) stalls() (n int) {
 func TestResumeAfterAStall(t *testing.T) { bothForms(t, testResumeAfterAStall) }
 
 func testResumeAfterAStall(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
 	s := &watched{Store: memory.New()}
-	e, err := stet.New(ctx, stet.Config{
-		Store: s, Library: open(t), Logger: slog.New(slog.DiscardHandler),
-		LeaseTTL: time.Hour, // runaways leave the engine little time
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		defer stop() // so that nothing waits for an engine that has ended
-		ended <- e.Run(ctx)
-	}()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	}()
-	until := func(what string, ok func() bool) {
-		t.Helper()
-		for tick := time.NewTicker(10 * time.Millisecond); !ok(); {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				t.Fatal("waiting for ", what)
+	inRealTime(t, s, open(t), func(ctx context.Context, e *stet.Engine) {
+		until := func(what string, ok func() bool) {
+			t.Helper()
+			for tick := time.NewTicker(10 * time.Millisecond); !ok(); {
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					t.Fatal("waiting for ", what)
+				}
 			}
 		}
-	}
-	stalled := func(r *stet.Run[json.RawMessage]) bool {
-		info, err := r.Info(ctx)
-		if err != nil {
+		stalled := func(r *stet.Run[json.RawMessage]) bool {
+			info, err := r.Info(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Status == store.Stalled
+		}
+		deploy(ctx, t, e, "s", `const a = await Task.run("echo", 1); for (;;) {}`)
+		deploy(ctx, t, e, "s", `const a = await Task.run("echo", 1); return a + await Task.run("echo", 2)`)
+		r := begin(t, ctx, e, "s", stet.Headers{"script.s": "1"})
+		until("a stall", func() bool { return s.stalls() == 1 && stalled(r) })
+		if _, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); err != nil {
 			t.Fatal(err)
 		}
-		return info.Status == store.Stalled
-	}
-	deploy(ctx, t, e, "s", `const a = await Task.run("echo", 1); for (;;) {}`)
-	deploy(ctx, t, e, "s", `const a = await Task.run("echo", 1); return a + await Task.run("echo", 2)`)
-	r := begin(t, ctx, e, "s", stet.Headers{"script.s": "1"})
-	until("a stall", func() bool { return s.stalls() == 1 && stalled(r) })
-	if _, err := e.Runs().Resume(ctx, r.ID(), stet.Act{}); err != nil {
-		t.Fatal(err)
-	}
-	until("another stall", func() bool { return s.stalls() == 2 && stalled(r) })
-	if err := stet.ScriptsOf(e).Move(ctx, r.ID(), 2, stet.Act{}); err != nil { // lets it go on
-		t.Fatal(err)
-	}
-	until("the end of the stall", func() bool { return !stalled(r) })
-	want(t, ctx, r, "3")
+		until("another stall", func() bool { return s.stalls() == 2 && stalled(r) })
+		if err := stet.ScriptsOf(e).Move(ctx, r.ID(), 2, stet.Act{}); err != nil { // lets it go on
+			t.Fatal(err)
+		}
+		until("the end of the stall", func() bool { return !stalled(r) })
+		want(t, ctx, r, "3")
+	})
 }

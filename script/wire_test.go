@@ -33,7 +33,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// TestRepliesAreBounded: a reply that is too long is refused before it takes memory, and not that which follows others.
+// TestRepliesAreBounded: a reply that is too long is refused before it takes memory. The bound is that of each
+// reply, and not of all together.
 func TestRepliesAreBounded(t *testing.T) {
 	var wire bytes.Buffer
 	child := newPipe[reply, request](&wire, strings.NewReader(""), 0)

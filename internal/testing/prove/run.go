@@ -103,7 +103,7 @@ const fast = 3 * time.Second
 // waiting are packages whose tests wait for servers and clocks far longer than they use a processor.
 var waiting = []string{"store/postgres", "cmd/stet/internal/bench", "store/redis", "cmd/stet"}
 
-// list returns the packages that have tests: the fast ones, then those that wait, then the others from the longest to
+// list returns the packages that have tests: the fast ones, then the waiting ones, then the others from the longest to
 // the shortest. So a mistake shows early, and no long package is left for the end.
 func (r *runner) list() ([]string, error) {
 	patterns := r.o.only

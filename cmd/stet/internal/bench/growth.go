@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -58,33 +57,23 @@ func measureUnserved(ctx context.Context, cfg *Config, out section) error {
 	if err := s.closing(ctx, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	if err := startUnserved(ctx, cfg, out, queued); err != nil {
+	err = cfg.starting(ctx, func(e *stet.Engine) error {
+		queue := stet.OnQueue{Name: prefix + "growth"}
+		if err := e.Queues().Create(ctx, queue.Name, stet.QueueSettings{Concurrency: 100}); err != nil {
+			return err
+		}
+		return out.tenths(ctx, cfg, "starts on a queue", "starts/s", func(ctx context.Context, i int) error {
+			_, err := queued.Start(ctx, e, newPayload(i), queue)
+			return err
+		})
+	})
+	if err != nil {
 		return err
 	}
 	if s, err = cfg.serve(ctx, nil, queued); err != nil {
 		return err
 	}
 	return s.closing(ctx, func(ctx context.Context) error { return s.ended(ctx, queued.Name()) })
-}
-
-func startUnserved(ctx context.Context, cfg *Config, out section, w *stet.Workflow[payload, payload]) (err error) {
-	db, err := cfg.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	e, err := stet.New(ctx, stet.Config{Store: db, Logger: cfg.Log})
-	if err != nil {
-		return err
-	}
-	queue := stet.OnQueue{Name: prefix + "growth"}
-	if err := e.Queues().Create(ctx, queue.Name, stet.QueueSettings{Concurrency: 100}); err != nil {
-		return err
-	}
-	return out.tenths(ctx, cfg, "starts on a queue", "starts/s", func(ctx context.Context, i int) error {
-		_, err := w.Start(ctx, e, newPayload(i), queue)
-		return err
-	})
 }
 
 // tenths does something as often as the config has runs. It compares the rate of the last tenth with that of the first.

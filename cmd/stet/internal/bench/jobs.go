@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/stet-run/stet"
@@ -11,8 +10,8 @@ import (
 // perCall is how many jobs one call puts in.
 const perCall = 1000
 
-// measureJobs measures jobs of one step on a queue: put in by a process that executes nothing, worked off by one that
-// gets no more, and both at once.
+// measureJobs measures jobs of one step on a queue, put in and worked off at once. Then an engine that executes nothing
+// puts them in, and another one works them off.
 func measureJobs(ctx context.Context, cfg *Config, r *Report) error {
 	w := stet.Define(prefix+"jobs", func(ctx stet.Context, p payload) (payload, error) {
 		return stet.Step(ctx, "work", func(context.Context) (payload, error) { return p, nil })
@@ -40,7 +39,13 @@ func measureJobs(ctx context.Context, cfg *Config, r *Report) error {
 	if err != nil {
 		return err
 	}
-	if err := measurePutIn(ctx, cfg, out, w); err != nil {
+	err = cfg.starting(ctx, func(e *stet.Engine) error {
+		begun := time.Now()
+		err := putIn(ctx, cfg, e, w)
+		out.figure("put in, 1,000 in a call", perSecond(cfg.Runs, begun), "jobs/s")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -58,25 +63,6 @@ func measureJobs(ctx context.Context, cfg *Config, r *Report) error {
 
 func perSecond(n int, since time.Time) float64 {
 	return float64(n) / max(time.Since(since), 1).Seconds()
-}
-
-// measurePutIn puts the jobs in by an engine that executes nothing.
-func measurePutIn(ctx context.Context, cfg *Config, out section, w *stet.Workflow[payload, payload]) (err error) {
-	db, err := cfg.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	e, err := stet.New(ctx, stet.Config{Store: db, Logger: cfg.Log})
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	if err := putIn(ctx, cfg, e, w); err != nil {
-		return err
-	}
-	out.figure("put in, 1,000 in a call", perSecond(cfg.Runs, begun), "jobs/s")
-	return nil
 }
 
 // putIn starts the jobs, so many in a call.

@@ -140,6 +140,19 @@ func (cfg *Config) serve(ctx context.Context, tune func(*stet.Config), workflows
 	}
 }
 
+// starting calls do with an engine that executes nothing, on a store that it opens and closes.
+func (cfg *Config) starting(ctx context.Context, do func(*stet.Engine) error) error {
+	db, err := cfg.Open(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := stet.New(ctx, stet.Config{Store: db, Logger: cfg.Log})
+	if err == nil {
+		err = do(e)
+	}
+	return errors.Join(err, db.Close())
+}
+
 // errEngineEnded says that the engine has ended while it was measured: it has lost its leases, say.
 var errEngineEnded = errors.New("the engine has ended while it was measured")
 
