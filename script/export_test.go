@@ -47,10 +47,18 @@ func CompileIsolated(name, source string, tasks []Task, opts ...stet.DefineOptio
 // released ends the calls of Task.hang in this process that have begun since HangUntil.
 var released chan struct{}
 
-// HangUntil has Task.hang end when the function is called that it returns.
-func HangUntil() (release func()) {
-	released = make(chan struct{})
-	return func() { close(released) }
+// hanging has an element for each call of Task.hang that has begun since HangUntil.
+var hanging chan struct{}
+
+// HangUntil has Task.hang end when release is called. begun waits until there have been so many calls.
+func HangUntil() (begun func(calls int), release func()) {
+	released, hanging = make(chan struct{}), make(chan struct{}, 100)
+	begun = func(calls int) {
+		for range calls {
+			<-hanging
+		}
+	}
+	return begun, func() { close(released) }
 }
 
 // AddIllTools adds tools of tests: native calls that nothing interrupts, and what a test asks of a child. TestMain
@@ -62,6 +70,10 @@ func AddIllTools() {
 	toolbox = append(toolbox,
 		tool{"Task", "hang", ill(func(*interpreter, args) {
 			over := released
+			select {
+			case hanging <- struct{}{}:
+			default: // nobody counts them
+			}
 			for waiting := true; waiting; {
 				select {
 				case <-over:

@@ -174,7 +174,7 @@ func settled(ctx context.Context, t *testing.T, r *stet.Run[json.RawMessage]) {
 // They stall when their native calls return.
 func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 	script.LimitsUnderRace(t)
-	release := script.HangUntil()
+	begun, release := script.HangUntil()
 	inRealTime(t, memory.New(), open(t), func(ctx context.Context, e *stet.Engine) {
 		deploy(ctx, t, e, "ill", `await Task.run("echo", 1); Task.run("echo", 2, { key: "lost" }); Task.hang()`)
 		deploy(ctx, t, e, "fine", `return await Task.run("add", [1, 2])`)
@@ -182,6 +182,7 @@ func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 		for range script.Places {
 			sick = append(sick, begin(t, ctx, e, "ill"))
 		}
+		begun(script.Places) // as many at once only if those that exceed their second give their places away
 		for range 5 {
 			want(t, ctx, begin(t, ctx, e, "fine"), "3")
 		}
