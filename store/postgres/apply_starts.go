@@ -93,6 +93,9 @@ const (
 		ORDER BY q.place ON CONFLICT (id) DO NOTHING RETURNING id, run_no, created)
 		SELECT array_agg(id), array_agg(run_no), coalesce(max(created), 0) FROM x`
 
+	// tagStarted is tagRuns for starts of which some may have made no run: then all is rolled back.
+	tagStarted = tagRuns + " ON CONFLICT DO NOTHING"
+
 	// itemsOfStarts returns how many items have a run that takes them, and how many were inserted.
 	itemsOfStarts = `WITH q AS MATERIALIZED (SELECT i.*, r.run_no FROM unnest($3::text[], $4::bigint[], $5::bigint[],
 				$6::text[], $7::text[], $8::bytea[], $9::bigint[], $10::bytea[], $11::boolean[], $12::bytea[],
@@ -135,7 +138,7 @@ func (q *startSet) queue(s *Store, batch *pgx.Batch) {
 	batch.Queue(s.sql(startAll), q.floor, q.test, c.ids, c.groups, c.slots, c.workflows, c.seeds, c.parents, c.locs,
 		c.inputs, c.headers, c.ats, c.afters, c.tags, c.queues)
 	if q.tags = len(c.tagged) > 0; q.tags {
-		batch.Queue(s.sql(tagRuns), c.tagged, c.keys, c.values)
+		batch.Queue(s.sql(tagStarted), c.tagged, c.keys, c.values)
 	}
 	i := &q.items
 	if len(i.ids) == 0 {
