@@ -34,8 +34,8 @@ var (
 	ErrTerminal = errors.New("the run has ended")
 	// ErrExists: a run with this ID exists, and differs or must not exist.
 	ErrExists = errors.New("the run exists")
-	// ErrLacks: this process lacks what a run needs and another process may have: the codec of a value, or, as a
-	// Library says, code that compiles. The run is left as it is, for such a process.
+	// ErrLacks: this process lacks what a run needs and another process may have: the codec of a value, the type of a
+	// step's error, or, as a Library says, code that compiles. The run is left as it is, for such a process.
 	ErrLacks = entity.ErrLacks
 	// ErrUnknownWorkflow: no node has ever registered a workflow of this name.
 	ErrUnknownWorkflow = engine.ErrUnknownWorkflow
@@ -85,6 +85,8 @@ type Failure struct {
 	Stack   string  // of a panic
 	Cause   error   // nil: none
 	Joined  []error // of an error that wraps several
+
+	details []byte // of a type that this process does not know: recorded again with it
 }
 
 // Error returns the message.
@@ -221,7 +223,8 @@ func Sentinel(code string, err error) ErrorCode { return ErrorCode{code: code, s
 
 // ErrorType registers an error type, usually a pointer to a struct, under a code.
 // Its values cross the journal through the codec. The code is stored: keep it. Where
-// workflow code gets one whose record is no T any more, the run stalls with CauseDecode;
+// workflow code gets one whose record is no T any more, the run stalls with CauseDecode. A process
+// whose Config.Errors lacks the code does not execute a run that gets one from a step (see ErrLacks);
 // readers outside of workflows, and code with FailOnBug, get a *Failure with its message.
 func ErrorType[T error](code string) ErrorCode {
 	return ErrorCode{code: code, typ: reflect.TypeFor[T]()}
@@ -318,7 +321,7 @@ func (t *recording) record(err error, depth int) *stored.Failure {
 	case *stall:
 		return e.misplaced("a step")
 	case *recordedError:
-		return e.record
+		return t.passOn(e.record)
 	case *permanent:
 		return t.record(e.err, depth)
 	case *rollback:
@@ -334,7 +337,8 @@ func (t *recording) record(err error, depth int) *stored.Failure {
 	case *RunError:
 		return t.recordRun(e, depth)
 	case *Failure:
-		f := &stored.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack}
+		f := &stored.Failure{Code: e.Code, Message: e.Message, Stack: e.Stack, Details: e.details,
+			Foreign: t.isForeign(e.Code, e.details)}
 		if meanings[e.Code] == nil {
 			f.Cause = t.record(e.Cause, depth)
 		}
@@ -373,6 +377,26 @@ func (t *recording) record(err error, depth int) *stored.Failure {
 		}
 	}
 	return f
+}
+
+// isForeign reports whether there are details of an error type that this process does not know.
+func (t *errorTable) isForeign(code string, details []byte) bool {
+	_, known := t.codes[code]
+	return details != nil && !known && !reserved[code]
+}
+
+// passOn returns the record of an error that another process has recorded, with a note of what is foreign in it.
+func (t *errorTable) passOn(f *stored.Failure) *stored.Failure {
+	if f == nil {
+		return nil
+	}
+	out := *f
+	out.Foreign = f.Foreign || t.isForeign(f.Code, f.Details)
+	out.Cause, out.Causes = t.passOn(f.Cause), slices.Clone(f.Causes)
+	for i := range out.Causes {
+		out.Causes[i] = t.passOn(out.Causes[i])
+	}
+	return &out
 }
 
 // wrapped returns the first E that err is or wraps, or the zero E.
@@ -442,7 +466,7 @@ func (t *errorTable) restore(f *stored.Failure) error {
 			return err
 		}
 	}
-	out := &Failure{Code: f.Code, Message: f.Message, Stack: f.Stack, Cause: t.restore(f.Cause)}
+	out := &Failure{Code: f.Code, Message: f.Message, Stack: f.Stack, Cause: t.restore(f.Cause), details: f.Details}
 	if out.Cause == nil {
 		out.Cause = meanings[f.Code]
 	}
@@ -479,10 +503,18 @@ func (t *errorTable) decodeDetails(ec ErrorCode, f *stored.Failure) (restored, e
 }
 
 // undecodable returns the first error in f, or in what it wraps, that is recorded with
-// the code of a registered type and is no such error; nil: there is none.
-func (t *errorTable) undecodable(f *stored.Failure) *runner.Undecodable {
+// the code of a registered type and is no such error; nil: there is none. In the failure of a step, ours, it also
+// returns one of a type that this process does not know: its code would take another branch than where the step failed.
+func (t *errorTable) undecodable(f *stored.Failure, ours bool) *runner.Undecodable {
 	if f == nil {
 		return nil
+	}
+	ours = ours && f.Code != stored.CodeRun
+	if ours && !f.Foreign && t.isForeign(f.Code, f.Details) {
+		what := fmt.Sprintf("error %q", f.Code)
+		return &runner.Undecodable{What: what, Recorded: recordedForm(f.Details), Wanted: "error",
+			Reason: "Config.Errors has no such type",
+			Lacks:  fmt.Errorf("%s: Config.Errors has no such type: %w", what, ErrLacks)}
 	}
 	if ec, ok := t.codes[f.Code]; ok {
 		if ec.typ == nil {
@@ -494,11 +526,11 @@ func (t *errorTable) undecodable(f *stored.Failure) *runner.Undecodable {
 		}
 		return undecodableAs(ec.typ, fmt.Sprintf("error %q", ec.code), f.Details, err)
 	}
-	if u := t.undecodable(f.Cause); u != nil {
+	if u := t.undecodable(f.Cause, ours); u != nil {
 		return u
 	}
 	for _, cause := range f.Causes {
-		if u := t.undecodable(cause); u != nil {
+		if u := t.undecodable(cause, ours); u != nil {
 			return u
 		}
 	}
@@ -513,7 +545,7 @@ func (c Context) seen(err error) error {
 		return err
 	}
 	table := c.env.engine.errors
-	if u := table.undecodable(f); u != nil {
+	if u := table.undecodable(f, f.Code == stored.CodeStep); u != nil {
 		c.branch.Undecodable(u, false)
 	}
 	return table.restore(f)

@@ -20,9 +20,27 @@ type lock struct {
 
 // text says it of the operation, as "for step call"; "": of the run itself.
 func (l *lock) text(operation string) string {
-	permits, are, wait := "its only permit", "is", "waits"
+	return fmt.Sprintf("waits for a permit of queue %s%s; %s", l.queue, operation, l.heldBy("its only permit", "all its"))
+}
+
+// String says who holds the permits and who waits for them.
+func (l QueueLock) String() string {
+	wait, waiting := "waits", strings.Join(l.Waiting, ", ")
+	if len(l.Waiting) > 1 {
+		wait = "wait"
+	}
+	if len(l.Waiting) == permit.MaxLockWaiting {
+		waiting += " and perhaps others"
+	}
+	held := lock{key: l.Key, held: l.Held, holders: l.Holders}
+	return fmt.Sprintf("%s, for which %s %s", held.heldBy("the only permit", "all"), waiting, wait)
+}
+
+// heldBy says who holds the permits, by the words for one permit and for several.
+func (l *lock) heldBy(one, all string) string {
+	permits, are, wait := one, "is", "waits"
 	if l.held > 1 {
-		permits, are = fmt.Sprintf("all its %d permits", l.held), "are"
+		permits, are = fmt.Sprintf("%s %d permits", all, l.held), "are"
 	}
 	if l.key != "" {
 		permits += " of key " + l.key
@@ -34,8 +52,7 @@ func (l *lock) text(operation string) string {
 	if len(l.holders) == permit.MaxLockHolders && l.held > len(l.holders) {
 		holders += " and others"
 	}
-	return fmt.Sprintf("waits for a permit of queue %s%s; %s %s held by %s, which only %s", l.queue, operation, permits,
-		are, holders, wait)
+	return fmt.Sprintf("%s %s held by %s, which only %s", permits, are, holders, wait)
 }
 
 // lockedRuns adds to the children among runs that wait for a permit that their ancestors hold what their queues say.
@@ -99,6 +116,36 @@ func (e *Engine) locks(ctx context.Context, f store.Filter) (map[string]*lock, e
 			return locks, e.onlyWaiting(ctx, locks)
 		}
 	}
+}
+
+// queueLocksOf returns the locks of a queue as its state has them.
+func queueLocksOf(s *permit.State) []QueueLock {
+	var list []QueueLock
+	for _, l := range s.Locks {
+		list = append(list, QueueLock{Key: l.Key, Held: l.Held, Holders: l.Holders, Waiting: l.Waiting})
+	}
+	return list
+}
+
+// queueLocks removes the locks of queues of which a holder does more than wait.
+func (e *Engine) queueLocks(ctx context.Context, infos ...*QueueInfo) error {
+	place := func(q *QueueInfo, l QueueLock) string { return q.Name + "\x00" + l.Key }
+	locks := map[string]*lock{}
+	for _, q := range infos {
+		for _, l := range q.Locks {
+			locks[place(q, l)] = &lock{q.Name, l.Key, l.Held, l.Holders}
+		}
+	}
+	if len(locks) == 0 {
+		return nil
+	}
+	if err := e.onlyWaiting(ctx, locks); err != nil {
+		return err
+	}
+	for _, q := range infos {
+		q.Locks = slices.DeleteFunc(q.Locks, func(l QueueLock) bool { return locks[place(q, l)] == nil })
+	}
+	return nil
 }
 
 // onlyWaiting removes locks of which a holder does more than wait: it executes, is paused, or goes on at a time.

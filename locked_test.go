@@ -86,6 +86,7 @@ func TestAChildThatWaitsForAPermitOfItsParentsIsLocked(t *testing.T) {
 				}
 				start()
 				checkLocked(t, e, "leaf")
+				checkQueueLocks(t, e, "leaf", c.text)
 				info, err := e.Runs().Info(t.Context(), "leaf")
 				if err != nil {
 					t.Fatal(err)
@@ -106,6 +107,7 @@ func TestAChildThatWaitsForAPermitOfItsParentsIsLocked(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				checkLocked(t, e)
+				checkQueueLocks(t, e, "", "")
 				life = "2"
 				start()
 				checkLocked(t, e, "leaf2")
@@ -123,6 +125,34 @@ func TestAChildThatWaitsForAPermitOfItsParentsIsLocked(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// checkQueueLocks checks what queue q says of its locks: of one that keeps a run from going on, in the words of the
+// run; of none if waiting is "".
+func checkQueueLocks(t *testing.T, e *stet.Engine, waiting, text string) {
+	t.Helper()
+	info, err := e.Queues().Info(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := e.Queues().List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	for how, locks := range map[string][]stet.QueueLock{"Info": info.Locks, "List": list[0].Locks} {
+		if waiting == "" {
+			if len(locks) > 0 {
+				t.Errorf("%s: %+v; want no lock", how, locks)
+			}
+			continue
+		}
+		_, held, _ := strings.Cut(text, "; ")
+		held = strings.NewReplacer("its only", "the only", "all its", "all").Replace(held)
+		if len(locks) != 1 || !slices.Equal(locks[0].Waiting, []string{waiting}) ||
+			locks[0].String() != held+", for which "+waiting+" waits" {
+			t.Errorf("%s: %+v; want one lock, of %s: %s", how, locks, waiting, held)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/store"
@@ -56,9 +57,16 @@ func (i *NodesInfo) Owner(shard store.Shard) (*store.Lease, *store.Node) {
 // Unserved returns what the nodes that live lack to execute a run, an *UnservedError, or
 // nil: one of them can, or the run has ended. A node can if it has the run's workflow and,
 // on a store with many slots, is of the run's group and not of an earlier build than the
-// one that has worked on the run.
+// one that has worked on the run; and if it has not found that it lacks something else for the run. Of the records of
+// schedules, topics and queues (see store.IsEntity) only the last counts.
 func (i *NodesInfo) Unserved(run *RunInfo) error {
-	if run.Status.Terminal() || store.IsEntity(run.Workflow) {
+	if run.Status.Terminal() {
+		return nil
+	}
+	if lack := i.unread(run); lack != nil {
+		return lack
+	}
+	if store.IsEntity(run.Workflow) {
 		return nil
 	}
 	lack := &UnservedError{Workflow: run.Workflow}
@@ -80,6 +88,49 @@ func (i *NodesInfo) Unserved(run *RunInfo) error {
 		return lack
 	}
 	return nil
+}
+
+// unread returns what the owner of a run lacks for it, as it says itself; nil: nothing.
+func (i *NodesInfo) unread(run *RunInfo) *UnservedError {
+	if run.Status != store.Running {
+		return nil
+	}
+	_, node := i.Owner(run.Shard)
+	if node == nil || !i.Alive(node) {
+		return nil
+	}
+	for _, lack := range node.Lacks {
+		if text, ok := strings.CutPrefix(lack, run.ID+": "); ok {
+			return &UnservedError{Workflow: run.Workflow, Node: node.ID, Lacks: text}
+		}
+	}
+	return nil
+}
+
+// recordLacks says of the records of schedules, topics and queues what their owners lack to read them. It reads the
+// nodes once, if a record is claimed.
+type recordLacks struct {
+	engine *Engine
+	nodes  *NodesInfo
+}
+
+// of returns what the owner of a record lacks; "": nothing.
+func (l *recordLacks) of(ctx context.Context, record *store.Run) (string, error) {
+	if record.Status != store.Running {
+		return "", nil
+	}
+	if l.nodes == nil {
+		nodes, err := l.engine.Nodes().Info(ctx)
+		if err != nil {
+			return "", err
+		}
+		l.nodes = nodes
+	}
+	lack := l.nodes.unread(&RunInfo{ID: record.ID, Workflow: record.Workflow, Shard: record.Shard, Status: record.Status})
+	if lack == nil {
+		return "", nil
+	}
+	return lack.Error(), nil
 }
 
 // UnservedWorkflow is Unserved for a workflow, where groups and builds do not matter.
@@ -127,11 +178,16 @@ type UnservedError struct {
 	Workflow string // that no node has, if Group and Build are empty
 	Group    string // that no node with the workflow belongs to, if Build is empty
 	Build    string // that all nodes with the workflow in the group are earlier than
+	// Node is the node that owns the run and lacks for it what Lacks says, such as a key, a codec, a time zone or an error
+	// type. Empty: that is not why. Otherwise Group and Build are empty.
+	Node, Lacks string
 }
 
 // Error says what is lacking.
 func (e *UnservedError) Error() string {
 	switch {
+	case e.Lacks != "":
+		return fmt.Sprintf("waits for a process that has what node %s lacks: %s", e.Node, e.Lacks)
 	case e.Build != "":
 		return fmt.Sprintf("waits for a process of build %s, which has worked on it, or a later one: "+
 			"those that work on this store are earlier", e.Build)

@@ -102,6 +102,19 @@ type QueueInfo struct {
 	Held     int          // permits
 	Granted  int64        // permits since the queue was made
 	Tasks    []TaskCount  // that are offered and leased, by name
+	Locks    []QueueLock  // that keep runs from going on; at most 20
+	// Lacks is what the process that owns the queue lacks to read it, such as a key. It grants nothing until another
+	// process has it. "": nothing is lacking.
+	Lacks string
+}
+
+// QueueLock says that all permits of a queue, or of one of its keys, are held by runs that only wait for runs which
+// they have started, directly or not, and that these wait for the permits.
+type QueueLock struct {
+	Key     string   // whose permits are held; "": those of the whole queue
+	Held    int      // permits
+	Holders []string // IDs of runs, at most 20
+	Waiting []string // IDs of runs, the first one in the queue first; at most 50
 }
 
 // QueueSource says where settings of a queue come from.
@@ -120,7 +133,7 @@ func queueInfo(name string, s *permit.State) *QueueInfo {
 	d := declared(s)
 	info := &QueueInfo{
 		Name: name, Paused: s.Paused, Waiting: s.Waiting, Delayed: s.Delayed, Held: s.Held, Granted: s.Granted,
-		Tasks: taskCounts(s.Tasks), Settings: settingsOf(&s.Settings), Declared: settingsOf(&d),
+		Tasks: taskCounts(s.Tasks), Locks: queueLocksOf(s), Settings: settingsOf(&s.Settings), Declared: settingsOf(&d),
 	}
 	if s.PausedBy != nil {
 		source := queueSource(s.PausedBy)
@@ -351,6 +364,13 @@ func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
 		return nil, queueError(name, err)
 	}
 	info := queueInfo(name, &state)
+	if err := q.engine.queueLocks(ctx, info); err != nil {
+		return nil, queueError(name, err)
+	}
+	lacks := recordLacks{engine: q.engine}
+	if info.Lacks, err = lacks.of(ctx, &run); err != nil {
+		return nil, queueError(name, err)
+	}
 	creating, err := inner.Creating(ctx, run.No)
 	if err != nil {
 		return nil, queueError(name, err)
@@ -366,6 +386,7 @@ func (q Queues) Info(ctx context.Context, name string) (*QueueInfo, error) {
 // List returns all queues, newest first, including queues that were created a moment ago.
 func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
 	var list []QueueInfo
+	lacks := recordLacks{engine: q.engine}
 	f := store.Filter{Workflows: []string{permit.Workflow}, Limit: 1000}
 	for {
 		page, err := q.engine.store.List(ctx, f)
@@ -389,9 +410,20 @@ func (q Queues) List(ctx context.Context) ([]QueueInfo, error) {
 					return nil, fmt.Errorf("list queues: %w", err)
 				}
 			}
-			list = append(list, *queueInfo(name, &states[i]))
+			info := queueInfo(name, &states[i])
+			if info.Lacks, err = lacks.of(ctx, &page.Runs[i]); err != nil {
+				return nil, fmt.Errorf("list queues: %w", err)
+			}
+			list = append(list, *info)
 		}
 		if f.Cursor = page.Next; page.Next == "" {
+			infos := make([]*QueueInfo, len(list))
+			for i := range list {
+				infos[i] = &list[i]
+			}
+			if err := q.engine.queueLocks(ctx, infos...); err != nil {
+				return nil, fmt.Errorf("list queues: %w", err)
+			}
 			return list, nil
 		}
 	}

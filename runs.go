@@ -166,6 +166,10 @@ func (r Runs) complete(ctx context.Context, infos []RunInfo) error {
 		}
 		if !served {
 			run.Unserved = nodes.Unserved(run)
+		} else if nodes != nil {
+			if lack := nodes.unread(run); lack != nil {
+				run.Unserved = lack
+			}
 		}
 		run.Why = whyOf(run, nodes)
 	}

@@ -26,6 +26,9 @@ type ScheduleInfo struct {
 	// of "stet.schedule/NAME": its owner does not know the time zone, or what stands
 	// is damaged. "": it is well.
 	Stalled string
+	// Lacks is what the process that owns the schedule lacks to read it, such as its time zone or a key. It does nothing
+	// until another process has it. "": nothing is lacking.
+	Lacks string
 
 	PausedAt    time.Time `json:",omitzero"` // zero: it is not paused
 	PauseReason string
@@ -77,7 +80,7 @@ func (s Schedules) Info(ctx context.Context, name string) (*ScheduleInfo, error)
 	run, ok, err := s.engine.inner.Get(ctx, entity.ID(planner.Workflow, name))
 	var info *ScheduleInfo
 	if err == nil && ok {
-		info, err = s.engine.readSchedule(ctx, &run)
+		info, err = s.engine.readSchedule(ctx, &run, &recordLacks{engine: s.engine})
 	}
 	switch {
 	case err != nil:
@@ -91,6 +94,7 @@ func (s Schedules) Info(ctx context.Context, name string) (*ScheduleInfo, error)
 // List returns all schedules, the newest first.
 func (s Schedules) List(ctx context.Context) ([]*ScheduleInfo, error) {
 	var list []*ScheduleInfo
+	lacks := recordLacks{engine: s.engine}
 	f := store.Filter{Workflows: []string{planner.Workflow}, Limit: store.MaxPage}
 	for {
 		page, err := s.engine.store.List(ctx, f)
@@ -98,7 +102,7 @@ func (s Schedules) List(ctx context.Context) ([]*ScheduleInfo, error) {
 			return nil, fmt.Errorf("list schedules: %w", err)
 		}
 		for i := range page.Runs {
-			info, err := s.engine.readSchedule(ctx, &page.Runs[i])
+			info, err := s.engine.readSchedule(ctx, &page.Runs[i], &lacks)
 			if err != nil {
 				return nil, aboutSchedule("show", planner.NameOf(page.Runs[i].ID), err)
 			}
@@ -113,7 +117,7 @@ func (s Schedules) List(ctx context.Context) ([]*ScheduleInfo, error) {
 }
 
 // readSchedule reads what stands in the entity of a schedule; nil: it has none.
-func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInfo, error) {
+func (e *Engine) readSchedule(ctx context.Context, run *store.Run, lacks *recordLacks) (*ScheduleInfo, error) {
 	entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Values: true})
 	if err == nil {
 		err = payload.ReadableEntries(entries)
@@ -140,6 +144,9 @@ func (e *Engine) readSchedule(ctx context.Context, run *store.Run) (*ScheduleInf
 	}
 	if run.Status == store.Stalled {
 		info.Stalled = run.Reason
+	}
+	if info.Lacks, err = lacks.of(ctx, run); err != nil {
+		return nil, err
 	}
 	if c.CatchUp >= 0 {
 		info.Schedule.CatchUp = time.Duration(c.CatchUp) * time.Microsecond

@@ -48,6 +48,10 @@ type TopicInfo struct {
 	Refused  int64 // by Cap or CapBytes, and not accepted
 	Bytes    int64 // of Pending and InFlight
 	HadBytes int64 // of Had; CapBytes does not count them
+
+	// Lacks is what the process that owns the topic lacks to read it, such as a key. It passes nothing on until another
+	// process has it. "": nothing is lacking.
+	Lacks string
 }
 
 // EventInfo is an event that a topic keeps.
@@ -74,6 +78,7 @@ func (i *EventInfo) Decode(v any) error { return i.codecs.decode(i.value, v) }
 // was ever published, or that a run has waited at.
 func (t Topics) List(ctx context.Context) ([]TopicInfo, error) {
 	var infos []TopicInfo
+	lacks := recordLacks{engine: t.engine}
 	f := store.Filter{Workflows: []string{event.Workflow}, Limit: store.MaxPage}
 	for {
 		page, err := t.engine.store.List(ctx, f)
@@ -86,7 +91,11 @@ func (t Topics) List(ctx context.Context) ([]TopicInfo, error) {
 				return nil, err
 			}
 			name, _ := event.Topic(page.Runs[i].ID)
-			infos = append(infos, topicInfo(name, stats))
+			info := topicInfo(name, stats)
+			if info.Lacks, err = lacks.of(ctx, &page.Runs[i]); err != nil {
+				return nil, err
+			}
+			infos = append(infos, info)
 		}
 		if f.Cursor = page.Next; page.Next == "" {
 			slices.SortFunc(infos, func(a, b TopicInfo) int { return cmp.Compare(a.Name, b.Name) })
@@ -107,6 +116,10 @@ func (t Topics) Info(ctx context.Context, name string) (*TopicInfo, error) {
 		return nil, err
 	}
 	info := topicInfo(name, stats)
+	lacks := recordLacks{engine: t.engine}
+	if info.Lacks, err = lacks.of(ctx, run); err != nil {
+		return nil, err
+	}
 	return &info, nil
 }
 

@@ -94,6 +94,8 @@ var whyRows = []whyRow{
 	{"build", "all processes with its workflow are of an earlier build than the one that has worked on it",
 		"deploy that build or a later one; after a rollback pause the run, and resume it for any build",
 		[]string{"pause", "cancel"}, false, shape.Unable},
+	{"lacks", "its process lacks what is needed to read it, such as a key, a codec or a time zone",
+		"give the process what it lacks, or start one that has it", nil, false, shape.Unable},
 	{"lost", "the process that executes it is silent; another one takes the run over when its lease ends",
 		"nothing; if it lasts, look at that process and at its way to the store", nil, true, shape.Running},
 	{"undoing", "it executes its compensations; how it ends is certain", "", nil, true, shape.Running},
@@ -220,6 +222,8 @@ func (l *whys) live(i *RunInfo, nodes *NodesInfo, reason func(...string) string)
 			code = "build"
 		case lack.Group != "":
 			code = "group"
+		case lack.Lacks != "":
+			code = "lacks"
 		}
 		l.add(code, "%s", lack)
 	}

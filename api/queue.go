@@ -63,6 +63,17 @@ type Queue struct {
 	PausedBy   *Source `json:"paused_by,omitempty"` // who has paused it, and why
 	// Tasks are how many of each name are offered and leased.
 	Tasks []TaskCount `json:"tasks,omitempty"`
+	Locks []QueueLock `json:"locks,omitempty"` // that keep runs from going on, at most 20
+	Lacks string      `json:"lacks,omitempty"` // what its process lacks to read it
+}
+
+// QueueLock says that all permits of a queue, or of a key, are held by runs that only wait for runs which they have
+// started, and that these wait for the permits.
+type QueueLock struct {
+	Key     string   `json:"key,omitempty"`
+	Held    int      `json:"held"`
+	Holders []string `json:"holders"` // IDs of runs, at most 20
+	Waiting []string `json:"waiting"` // IDs of runs, at most 50
 }
 
 // Edit edits the reasons of those who have set it, or paused it.
@@ -86,10 +97,13 @@ func QueueOf(q *stet.QueueInfo) *Queue {
 	v := &Queue{
 		Name: q.Name, Limits: LimitsOf(&q.Settings), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting,
 		Delayed: q.Delayed, Granted: q.Granted, DeclaredBy: sourceOf(&q.Source), Overridden: sourceOf(q.Override),
-		PausedBy: sourceOf(q.PausedBy),
+		PausedBy: sourceOf(q.PausedBy), Lacks: q.Lacks,
 	}
 	for _, c := range q.Tasks {
 		v.Tasks = append(v.Tasks, TaskCount(c))
+	}
+	for _, l := range q.Locks {
+		v.Locks = append(v.Locks, QueueLock(l))
 	}
 	if q.Override != nil {
 		declared := LimitsOf(&q.Declared)
@@ -102,7 +116,10 @@ func QueueOf(q *stet.QueueInfo) *Queue {
 func (q *Queue) Info() *stet.QueueInfo {
 	info := &stet.QueueInfo{
 		Name: q.Name, Settings: q.Settings(), Paused: q.Paused, Held: q.Held, Waiting: q.Waiting, Delayed: q.Delayed,
-		Granted: q.Granted,
+		Granted: q.Granted, Lacks: q.Lacks,
+	}
+	for _, l := range q.Locks {
+		info.Locks = append(info.Locks, stet.QueueLock(l))
 	}
 	info.Declared = info.Settings
 	for _, c := range q.Tasks {

@@ -26,6 +26,7 @@ type Schedule struct {
 	PausedAt  *time.Time      `json:"paused_at,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
 	Stalled   string          `json:"stalled,omitempty"`
+	Lacks     string          `json:"lacks,omitempty"` // what its process lacks to read it
 	Next      []time.Time     `json:"next"`
 	Running   []string        `json:"running"`
 	Buffered  *time.Time      `json:"buffered,omitempty"`
@@ -59,7 +60,8 @@ func ScheduleOf(i *stet.ScheduleInfo, past bool) *Schedule {
 		EveryMS: i.Schedule.Every.Milliseconds(), OffsetMS: i.Schedule.Offset.Milliseconds(), Overlap: i.Schedule.Overlap,
 		Input: Value(i.Input), Tags: i.Schedule.Tags, Headers: i.Schedule.Headers,
 		Paused: i.Schedule.Paused, PausedAt: timePointer(i.PausedAt), Reason: i.PauseReason, Stalled: i.Stalled,
-		Next: append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered),
+		Lacks: i.Lacks,
+		Next:  append([]time.Time{}, i.Next...), Running: []string{}, Buffered: timePointer(i.Buffered),
 		Backfills: i.Backfills, Started: i.Started, Skipped: i.Skipped, Policy: PolicyOf(i.Policy),
 	}
 	if q := i.OnQueue; q != nil {

@@ -28,6 +28,7 @@ type Topic struct {
 	Waiting  int64       `json:"waiting"`
 	Events   []*Event    `json:"events,omitempty"`
 	Waits    []TopicWait `json:"waits,omitempty"`
+	Lacks    string      `json:"lacks,omitempty"` // what its process lacks to read it
 }
 
 // Event is an event that a topic keeps.
@@ -58,7 +59,7 @@ func TopicOf(i *stet.TopicInfo) *Topic {
 		Name: i.Name, Mode: i.Mode.String(), ExpiryMS: max(i.Expiry.Milliseconds(), 0),
 		RetainMS: max(i.Retention.Milliseconds(), 0), Cap: max(i.Cap, 0), CapBytes: max(i.CapBytes, 0),
 		Accepted: i.Accepted, Received: i.Received, Pending: i.Pending, Had: i.Had, InFlight: i.InFlight, Expired: i.Expired,
-		Refused: i.Refused, Waiting: i.Waiting, Bytes: i.Bytes, HadBytes: i.HadBytes,
+		Refused: i.Refused, Waiting: i.Waiting, Bytes: i.Bytes, HadBytes: i.HadBytes, Lacks: i.Lacks,
 	}
 }
 

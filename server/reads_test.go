@@ -114,7 +114,7 @@ func TestAViewOfARunReadsItsRowWithoutValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := map[string]int{
-		"history": 3, "inbox": 2, "audit": 3, "shape": 5, "promises": 3, "values": 2, "children": 2,
+		"history": 3, "inbox": 2, "audit": 3, "shape": 4, "promises": 3, "values": 2, "children": 2,
 		"streams/lines": 3,
 	}
 	for _, part := range slices.Sorted(maps.Keys(parts)) {

@@ -400,6 +400,10 @@ func (qc queueCommands) showCommand() *cobra.Command {
 						fact("paused", printable(sourceText(q.PausedBy)))
 					}
 				}
+				fact("unserved", short(q.Lacks, 200))
+				for _, l := range q.Locks {
+					fact("locked", printable(l.String()))
+				}
 				fact("limit", limitText(q.Settings.Concurrency))
 				fact("limit per key", limitText(q.Settings.PerKey))
 				fact("rate", rateText(&q.Settings))

@@ -283,6 +283,8 @@ func stateOf(i *api.Schedule) string {
 	switch {
 	case i.Stalled != "":
 		return "stalled"
+	case i.Lacks != "":
+		return "unserved"
 	case i.Paused:
 		return "paused"
 	case len(i.Running) > 0:
@@ -392,6 +394,9 @@ func (sc scheduleCommands) show(i *api.Schedule) error {
 	}
 	if i.Stalled != "" {
 		g.add("stalled", short(i.Stalled, 200))
+	}
+	if i.Lacks != "" {
+		g.add("unserved", short(i.Lacks, 200))
 	}
 	g.add("started", fmt.Sprint(i.Started))
 	g.add("skipped", fmt.Sprint(i.Skipped))

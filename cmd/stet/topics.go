@@ -323,6 +323,9 @@ func (tc topicCommands) show(cmd *cobra.Command, name string) error {
 		if _, err = fmt.Fprintln(tc.out, settingsText(v)); err != nil {
 			return err
 		}
+		if v.Lacks != "" {
+			tc.say("the topic %s", printable(v.Lacks))
+		}
 		if modes := modesOf(v); len(modes) > 1 {
 			tc.say("events of this topic were published with different modes: %s; its publishers must agree on one",
 				strings.Join(modes, ", "))

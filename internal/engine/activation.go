@@ -263,13 +263,9 @@ func (a *activation) step(inboxAt store.Time) {
 			return
 		}
 		a.leave(nil)
-		if errors.Is(err, entity.ErrLacks) {
+		if errors.Is(err, entity.ErrLacks) || payload.Closed(err) {
 			a.dispatcher().lack(a, err)
 			return
-		}
-		if errors.Is(err, payload.ErrUnknownKey) || errors.Is(err, payload.ErrNoObjects) ||
-			errors.Is(err, payload.ErrSealed) {
-			a.x.e.lacks.note(a.id, err)
 		}
 		a.x.log().Error("replaying; trying again later", "run_id", a.id, "error", err)
 		a.x.reload(a.shard, a.no)

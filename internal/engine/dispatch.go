@@ -377,9 +377,10 @@ func (d *dispatcher) unservableRuns() []store.Unservable {
 // lack is called for an entity or a run for which this process lacks something. Its shard goes to another node. If
 // there is none, it is tried again from time to time.
 func (d *dispatcher) lack(a *activation, err error) {
-	d.x.log().Error("this process cannot execute a record of the store: it goes to another process, or waits for one; "+
-		"give this one what it lacks", "run_id", a.id, "error", err)
-	d.x.e.lacks.note(a.id, err)
+	if n := d.x.e.lacks.note(a.id, err); n > 0 {
+		d.x.log().Error("this process cannot execute records of the store: they go to another process, or wait for one; "+
+			"give this one what it lacks", "records", n, "run_id", a.id, "error", err)
+	}
 	d.x.reloadAfter(a.shard, a.no, 0, unreadable)
 	if d.x.member == nil {
 		return

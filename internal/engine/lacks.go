@@ -14,6 +14,7 @@ import (
 type lacks struct {
 	mu    sync.Mutex
 	found map[string]lackFound
+	said  time.Time // when the log said so last
 }
 
 // maxNoted is of how many runs it is noted at once; of the others when these are found no more.
@@ -24,18 +25,27 @@ type lackFound struct {
 	at   time.Time
 }
 
-// note notes what a run needs and this process lacks.
-func (l *lacks) note(runID string, err error) {
+// sayLacks is the least time between two lines of the log about what is lacking.
+const sayLacks = time.Minute
+
+// note notes what a run needs and this process lacks. It returns of how many runs that is noted if the log is to say
+// so now, otherwise 0.
+func (l *lacks) note(runID string, err error) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.found == nil {
 		l.found = map[string]lackFound{}
 	}
-	if _, known := l.found[runID]; !known && len(l.found) >= maxNoted {
-		return
+	now := time.Now()
+	if _, known := l.found[runID]; known || len(l.found) < maxNoted {
+		text := runID + ": " + err.Error()
+		l.found[runID] = lackFound{strings.ToValidUTF8(text[:min(len(text), store.MaxLack)], ""), now}
 	}
-	text := runID + ": " + err.Error()
-	l.found[runID] = lackFound{strings.ToValidUTF8(text[:min(len(text), store.MaxLack)], ""), time.Now()}
+	if !l.said.IsZero() && now.Sub(l.said) < sayLacks {
+		return 0
+	}
+	l.said = now
+	return len(l.found)
 }
 
 // list returns what was found lately, sorted, up to store.MaxLacks. What is lacking is found again at each try.

@@ -57,7 +57,7 @@ func (x *executor) loadChunk(expected []*activation) (rest []*activation) {
 		runs[i], byNo[a.no] = a.no, a
 	}
 	limited, done := x.limited(x.held)
-	snapshots, left, err := x.e.view.LoadOwned(limited, runs)
+	snapshots, left, closed, err := x.e.view.LoadOwned(limited, runs)
 	silent := limited.Err() != nil
 	done()
 	for _, no := range left {
@@ -73,6 +73,16 @@ func (x *executor) loadChunk(expected []*activation) (rest []*activation) {
 		pause = unreadable
 	}
 	for no, a := range byNo {
+		if c := closed[no]; c != nil {
+			delete(byNo, no)
+			if a.expected {
+				x.suspects.Arrived(a.shard)
+			}
+			a.id = c.ID
+			a.post(dismissed{})
+			a.dispatcher().lack(a, c.Err)
+			continue
+		}
 		a.post(dismissed{})
 		if a.expected { // no run waits for one that cannot be read
 			x.suspects.Arrived(a.shard)
@@ -149,14 +159,17 @@ func (a *activation) open(ev *runClaimed) bool {
 	if err == nil {
 		return true
 	}
+	a.leave(nil)
 	pause := unreadable
 	switch {
+	case payload.Closed(err):
+		a.dispatcher().lack(a, err)
+		return false
 	case payload.Spoilt(err):
 		pause = a.x.e.cfg.Poll // it is stalled when it is loaded, after the turn that may be under way
 	case a.shard.Context().Err() == nil:
 		a.x.log().Error("reading what was sent to a run; trying again later", "run_id", a.id, "error", err)
 	}
-	a.leave(nil)
 	a.x.reloadAfter(a.shard, a.no, 0, pause)
 	return false
 }

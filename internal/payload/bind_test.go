@@ -486,7 +486,7 @@ func TestPlainValuesAreRefused(t *testing.T) {
 				t.Errorf("%s: %s is readable: %v", name, at, err)
 			}
 		}
-		snaps, _, err := strict.LoadOwned(t.Context(), s.runs)
+		snaps, _, _, err := strict.LoadOwned(t.Context(), s.runs)
 		if err != nil || len(snaps) != len(s.runs) {
 			t.Fatalf("%s: %d runs for their owner, %v", name, len(snaps), err)
 		}

@@ -128,8 +128,11 @@ func (v *View) Load(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, 
 
 // LoadOwned is Load for the owner of the runs. A run with a value that was changed, put
 // here from another place, or is refused, is among the others: its Damage says which value.
-func (v *View) LoadOwned(ctx context.Context, runs []store.RunNo) ([]store.Snapshot, []store.RunNo, error) {
-	return v.load(ctx, runs, func(ctx context.Context, s *store.Snapshot) error {
+// closed has a *ClosedError for each run that this process cannot open.
+func (v *View) LoadOwned(ctx context.Context, runs []store.RunNo) (
+	loaded []store.Snapshot, left []store.RunNo, closed map[store.RunNo]*ClosedError, err error,
+) {
+	loaded, left, err = v.load(ctx, runs, func(ctx context.Context, s *store.Snapshot) error {
 		err := v.openSnapshot(ctx, s)
 		if !Spoilt(err) {
 			return err
@@ -139,6 +142,42 @@ func (v *View) LoadOwned(ctx context.Context, runs []store.RunNo) ([]store.Snaps
 		}
 		return nil
 	})
+	all, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return loaded, left, nil, err
+	}
+	var rest []error
+	for _, err := range all.Unwrap() {
+		c, ok := errors.AsType[*ClosedError](err)
+		if !ok || !Closed(err) {
+			rest = append(rest, err)
+			continue
+		}
+		if closed == nil {
+			closed = map[store.RunNo]*ClosedError{}
+		}
+		closed[c.Run] = c
+	}
+	return loaded, left, closed, errors.Join(rest...)
+}
+
+// ClosedError says why a run cannot be opened.
+type ClosedError struct {
+	Run store.RunNo
+	ID  string
+	Err error
+}
+
+// Error names the run.
+func (e *ClosedError) Error() string { return fmt.Sprintf("run %q: %v", e.ID, e.Err) }
+
+// Unwrap returns the reason.
+func (e *ClosedError) Unwrap() error { return e.Err }
+
+// Closed reports whether an error says that this process cannot open a value, because it lacks its key or its objects.
+// Another process may.
+func Closed(err error) bool {
+	return errors.Is(err, ErrUnknownKey) || errors.Is(err, ErrNoObjects) || errors.Is(err, ErrSealed)
 }
 
 // Spoilt reports whether an error says that a value is not what was stored. An object that
@@ -175,7 +214,7 @@ func (v *View) load(
 		if failed[i] == nil {
 			good = append(good, snapshots[i])
 		} else {
-			failed[i] = fmt.Errorf("run %q: %w", snapshots[i].Run.ID, failed[i])
+			failed[i] = &ClosedError{snapshots[i].Run.No, snapshots[i].Run.ID, failed[i]}
 		}
 	}
 	return good, left, errors.Join(failed...)

@@ -64,6 +64,8 @@ type Failure struct {
 	Headers []byte `cbor:"12,keyasint,omitempty"`
 	// Lead is what the attempt of a step waited for; nil: nothing, or it is not known.
 	Lead *Lead `cbor:"13,keyasint,omitempty"`
+	// Foreign says that the process that has recorded Details did not know their type: it got them from elsewhere.
+	Foreign bool `cbor:"14,keyasint,omitempty"`
 }
 
 // Error returns the message.

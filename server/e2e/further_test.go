@@ -218,6 +218,33 @@ func TestChildrenLiveByEvents(t *testing.T) {
 	tb.clean()
 }
 
+// TestALockOfAQueueIsOnItsPage: with the runs that hold the permits and those that wait, and what to do.
+func TestALockOfAQueueIsOnItsPage(t *testing.T) {
+	soak.Faults(t)
+	b := browser(t)
+	place := stet.OnQueue{Name: "one"}
+	inner := stet.Define("inner", func(stet.Context, int) (int, error) { return 1, nil })
+	outer := stet.Define("outer", func(ctx stet.Context, n int) (int, error) {
+		return inner.Call(ctx, n, stet.ID("below"), place)
+	})
+	s := serve(t, stet.Config{Workflows: []stet.Definition{inner, outer}}, server.Options{Access: []access.Authenticator{
+		server.Func(func(*http.Request) (*access.Identity, error) { return admin, nil })}})
+	ctx, e := t.Context(), s.engine
+	if err := e.Queues().Create(ctx, "one", stet.QueueSettings{Concurrency: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := outer.Start(ctx, e, 1, stet.ID("above"), place); err != nil {
+		t.Fatal(err)
+	}
+	tb := open(t, b, s.url+"#/queues/one", ".facts")
+	tb.says(".note.is-warn", "Locked: the only permit is held by above, which only waits. below waits for it.")
+	tb.says(".note.is-warn", "ReleaseWhileSuspended")
+	tb.looks("queue-locked")
+	tb.visit("#/queues", "td .badge.is-stalled")
+	tb.says("td .badge.is-stalled", "locked")
+	tb.clean()
+}
+
 // TestResetOfAnOverride: what an operator has set in place of what is declared is said to be that,
 // with who and why, and goes by a button of the queue's page.
 func TestResetOfAnOverride(t *testing.T) {

@@ -276,10 +276,16 @@ func (v *View) Export(ctx context.Context, runID string, w io.Writer) error {
 
 // Shape returns the shape of a run.
 func (v *View) Shape(ctx context.Context, runID string) (*stet.Shape, error) {
-	if _, err := v.find(ctx, runID); err != nil {
-		return nil, err
+	if v.who.Limited() || store.IsEntity(runID) { // otherwise the row is read once
+		if _, err := v.find(ctx, runID); err != nil {
+			return nil, err
+		}
 	}
-	return v.engine.Runs().Shape(ctx, runID)
+	s, err := v.engine.Runs().Shape(ctx, runID)
+	if errors.Is(err, stet.ErrNotFound) {
+		return nil, notFound("run", runID)
+	}
+	return s, err
 }
 
 // Deletions returns who has deleted runs.

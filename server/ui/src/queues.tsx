@@ -3,10 +3,10 @@ import { get, may, post, put } from "./api";
 import { Ask, type Question } from "./ask";
 import { Icon } from "./icons";
 import { useLive } from "./live";
-import { Empty, Facts, Loading, Table, Trouble, useLoad, When } from "./parts";
+import { Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, When } from "./parts";
 import { link, toRuns } from "./route";
 import { span } from "./time";
-import type { Limits, Queue, SetQueue, Source, TaskState } from "./types";
+import type { Limits, Queue, QueueLock, SetQueue, Source, TaskState } from "./types";
 
 const limits = (q: Limits) => [
   q.concurrency && q.concurrency + " at once", q.per_key && q.per_key + " per key", q.rate && q.rate + " per " + span(q.per_ms ?? 1000),
@@ -51,6 +51,8 @@ export function Queues({ name }: { name?: string | undefined }) {
             {one.overridden && <button class="button" onClick={() => setAsk(reset(one))}>Reset limits…</button>}</>}
             <a class="button" href={toRuns("mark=held")}>Runs held by a queue</a></div>
           {one.paused && <div class="note is-warn"><Icon name="paused" /><p>Paused{one.paused_by && <> by <By s={one.paused_by} /></>}. No permit is given, {one.waiting} {one.waiting === 1 ? "waits" : "wait"}.</p></div>}
+          {one.lacks && <div class="note is-warn"><Icon name="stalled" /><p>Nobody serves it: it {one.lacks}</p></div>}
+          {one.locks?.map((l) => <Lock key={l.key ?? ""} of={l} />)}
           <Facts of={[
             ["state", one.paused ? "paused" : "open"], ["limits", limits(one)], ["held", <>{one.held} <Meter q={one} /></>], ["waiting", one.waiting], ["delayed by the rate", one.delayed],
             ["granted so far", one.granted], ["group", one.group], ["released while suspended", one.release_while_suspended ? "yes" : ""],
@@ -62,7 +64,7 @@ export function Queues({ name }: { name?: string | undefined }) {
         <Table label="Queues" head={["Queue", "Limits", "Use", "Held", "Waiting", "Granted", ""]} numbers={[3, 4, 5]}>
           {list.map((q) => (
             <tr key={q.name}>
-              <td><a class="id" href={link(["queues", q.name])}>{q.name}</a>{q.paused && <span class="badge is-mark" title={q.paused_by?.why}><Icon name="paused" />paused</span>}{q.paused_by?.why && <span class="dim"> {q.paused_by.why}</span>}</td>
+              <td><a class="id" href={link(["queues", q.name])}>{q.name}</a>{q.paused && <span class="badge is-mark" title={q.paused_by?.why}><Icon name="paused" />paused</span>}{q.locks && <span class="badge is-stalled" title="Runs hold its permits that only wait for runs which wait for them."><Icon name="stalled" />locked</span>}{q.lacks && <span class="badge is-stalled" title={q.lacks}><Icon name="stalled" />unserved</span>}{q.paused_by?.why && <span class="dim"> {q.paused_by.why}</span>}</td>
               <td>{limits(q)}{q.overridden && <span class="tag">overridden</span>}</td><td><Meter q={q} /></td>
               <td class="num">{q.held}</td><td class={"num" + (q.waiting ? " strong" : "")}>{q.waiting}</td><td class="num dim">{q.granted.toLocaleString("en")}</td>
               <td class="num">{may("operate") && <button class="button small" onClick={() => setAsk(pause(q))}>{q.paused ? "Resume…" : "Pause…"}</button>}</td>
@@ -76,6 +78,15 @@ export function Queues({ name }: { name?: string | undefined }) {
 }
 
 const By = ({ s }: { s: Source }) => <>{s.by}{s.build && <> (build {s.build})</>}, <When time={s.at} />{s.why && <>: {s.why}</>}</>;
+
+/** Lock says who holds the permits of a queue, or of a key, and only waits for those that wait for them. */
+const Lock = ({ of: l }: { of: QueueLock }) => (
+  <div class="note is-warn"><Icon name="stalled" /><p>Locked: {l.held > 1 ? `all ${l.held} permits` : "the only permit"}{l.key && <> of key <code>{l.key}</code></>} {l.held > 1 ? "are" : "is"} held by <Links of={l.holders} />, which
+    only {l.holders.length > 1 ? "wait" : "waits"}. <Links of={l.waiting} /> {l.waiting.length > 1 ? "wait" : "waits"} for {l.held > 1 ? "them" : "it"}.
+    Set <code>ReleaseWhileSuspended</code>, raise the limit, or give the children another queue; or cancel one of the holders.</p></div>
+);
+
+const Links = ({ of: ids }: { of: string[] }) => <>{ids.map((id, i) => <>{i > 0 && ", "}<RunLink key={id} id={id} /></>)}</>;
 
 // Tasks shows the tasks of a queue: which workers hold them, and which nobody has.
 function Tasks({ queue }: { queue: string }) {

@@ -66,7 +66,7 @@ export function Schedules({ name }: { name?: string | undefined }) {
           {data.map((s) => (
             <tr key={s.name}>
               <td><a class="id" href={link(["schedules", s.name])}>{s.name}</a>{s.paused && <span class="badge is-mark"><Icon name="paused" />paused</span>}{s.paused && s.reason && <span class="dim"> {s.reason}</span>}
-                {s.stalled && <span class="badge is-stalled"><Icon name="stalled" />stalled</span>}</td>
+                {s.stalled && <span class="badge is-stalled"><Icon name="stalled" />stalled</span>}{s.lacks && <span class="badge is-stalled" title={s.lacks}><Icon name="stalled" />unserved</span>}</td>
               <td>{s.workflow}</td><td><code>{rule(s)}</code></td><td class="nowrap">{s.paused ? <span class="dim">none</span> : <When time={s.next[0]} />}</td>
               <td>{s.running.slice(0, 3).map((r) => <span key={r}><RunLink id={r} /> </span>)}{s.running.length > 3 && <span class="dim">and {s.running.length - 3} more</span>}</td>
               <td class="num">{s.started.toLocaleString("en")}</td>
@@ -82,6 +82,7 @@ export function Schedules({ name }: { name?: string | undefined }) {
 
 function Stopped({ s }: { s: Schedule }) {
   if (s.stalled) return <div class="note is-warn"><Icon name="stalled" /><p>Stalled: {s.stalled}</p></div>;
+  if (s.lacks) return <div class="note is-warn"><Icon name="stalled" /><p>Nobody serves it: it {s.lacks}</p></div>;
   if (s.paused) return <div class="note"><Icon name="paused" /><p>Paused{s.paused_at && <> since <When time={s.paused_at} /></>}{s.reason && ": " + s.reason}</p></div>;
   return null;
 }

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { Area, Text } from "./actions";
 import { address, del, get, may, post } from "./api";
 import { Ask, type Question } from "./ask";
+import { Icon } from "./icons";
 import { parses, verbatim } from "./json";
 import { say, useLive } from "./live";
 import { Dialog, Empty, Facts, Loading, RunLink, Table, Trouble, useLoad, Value, When } from "./parts";
@@ -55,6 +56,7 @@ function One({ name }: { name: string }) {
       {error !== undefined && <Trouble error={error} retry={load} />}
       {!t ? error === undefined && <Loading /> : (
         <>
+          {t.lacks && <div class="note is-warn"><Icon name="stalled" /><p>Nobody serves it: it {t.lacks}</p></div>}
           <Facts of={[
             ["mode", t.mode], ["kept events", t.pending + (t.cap ? " of " + t.cap : "")], ["kept bytes", t.bytes ? bytes(t.bytes) + (t.cap_bytes ? " of " + bytes(t.cap_bytes) : "") : ""], ["which all runs have had", t.had ? t.had + ", not counted by the limit" : ""], ["waiting runs", t.waiting], ["on their way", t.in_flight || ""],
             ["published", t.accepted], ["received", t.received], ["expired", t.expired || ""], ["refused", t.refused || ""],

@@ -567,6 +567,15 @@ export interface Queue {
   overridden?: Source;
   paused_by?: Source;
   tasks?: TaskCount[];
+  locks?: QueueLock[];
+  lacks?: string;
+}
+
+export interface QueueLock {
+  key?: string;
+  held: number;
+  holders: string[];
+  waiting: string[];
 }
 
 export interface QueuePlace {
@@ -727,6 +736,7 @@ export interface Schedule {
   paused_at?: string;
   reason?: string;
   stalled?: string;
+  lacks?: string;
   next: string[];
   running: string[];
   buffered?: string;
@@ -1041,6 +1051,7 @@ export interface Topic {
   waiting: number;
   events?: Event[];
   waits?: TopicWait[];
+  lacks?: string;
 }
 
 export interface TopicEvents {
