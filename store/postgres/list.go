@@ -65,7 +65,7 @@ func (s *search) add(f *store.Filter) {
 	}
 	s.prefixed(f.IDPrefix)
 	if f.Marks&^store.Held != 0 {
-		s.and("r.marks & 15 <> 0") // so that an index serves
+		s.and("r.marks & 47 <> 0") // so that an index serves
 	}
 	if f.Marks != 0 {
 		s.and("r.marks&?=?", int64(f.Marks), int64(f.Marks))

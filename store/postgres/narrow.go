@@ -133,7 +133,7 @@ func (t *tx) fewMarked(f *store.Filter) ([]store.RunNo, error) {
 	if f.Marks&^store.Held == 0 {
 		return nil, nil
 	}
-	return t.few(mostSorted, "SELECT r.run_no FROM stet.runs r WHERE r.marks & 15 <> 0", nil)
+	return t.few(mostSorted, "SELECT r.run_no FROM stet.runs r WHERE r.marks & 47 <> 0", nil)
 }
 
 // narrow returns the few runs among which a list can be sought; nil: there are many.
@@ -211,7 +211,7 @@ func meetingQuery(f *store.Filter, columns string, limit int, after store.RunNo)
 			" AND (r.status, r.run_no)<(s.status, BELOW) ORDER BY r.status DESC, r.run_no DESC LIMIT 1) n")
 	}
 	if f.Marks&^store.Held != 0 {
-		add("(SELECT r.run_no AS no FROM stet.runs r WHERE r.marks & 15 <> 0 AND r.run_no<BELOW " +
+		add("(SELECT r.run_no AS no FROM stet.runs r WHERE r.marks & 47 <> 0 AND r.run_no<BELOW " +
 			"ORDER BY r.run_no DESC LIMIT 1) n")
 	}
 	rest := *f // the parts have these

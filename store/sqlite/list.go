@@ -73,7 +73,7 @@ func newSearch(f *store.Filter, listed bool, window int64, l lead) (*search, err
 	if marked {
 		s.from += " INDEXED BY stet_runs_marked"
 		s.direct = true
-		s.and("marks&15<>0")
+		s.and("marks&47<>0")
 	}
 	s.tags = len(f.Tags) > 0 && !s.direct && f.Parent == 0 && !l.listing
 	var errs [6]error

@@ -51,7 +51,7 @@ func (c *conn) count(most int, query string, args ...any) (n int64, err error) {
 }
 
 const (
-	runsMarked = "SELECT run_no FROM stet_runs INDEXED BY stet_runs_marked WHERE marks&15<>0"
+	runsMarked = "SELECT run_no FROM stet_runs INDEXED BY stet_runs_marked WHERE marks&47<>0"
 	runsTagged = "SELECT t.tagged FROM json_each(?) AS v CROSS JOIN stet_tags AS t ON t.key=? AND t.value=v.value"
 	runsListed = `SELECT r.run_no FROM json_each(?) AS w CROSS JOIN json_each(?) AS s CROSS JOIN stet_runs AS r
 		INDEXED BY stet_runs_listing ON r.workflow=w.value AND r.status=s.value`

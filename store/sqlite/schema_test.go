@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,8 +29,9 @@ func tamper(t testing.TB, path, sql string) {
 func TestLedgerIsChecked(t *testing.T) {
 	for _, c := range []struct{ name, sql, says string }{
 		{"another text", "UPDATE stet_migrations SET sum='00'", "another text"},
-		{"a hole", "UPDATE stet_migrations SET number=2", "lacks migration 1"},
-		{"newer", "INSERT INTO stet_migrations VALUES (2, 'new', '00', 2, 1)", "needs a binary that knows schema 2; this one knows 1"},
+		{"a hole", "UPDATE stet_migrations SET number=number+1000", "lacks migration 1"},
+		{"newer", fmt.Sprintf("INSERT INTO stet_migrations VALUES (%[1]d, 'new', '00', %[1]d, 1)", latest(t)+1),
+			fmt.Sprintf("needs a binary that knows schema %d; this one knows %d", latest(t)+1, latest(t))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := testPath(t)
@@ -57,18 +59,30 @@ func TestNewerSchemaThatKeepsOldBinariesIsUsed(t *testing.T) {
 	if err := open(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
-	tamper(t, path, "INSERT INTO stet_migrations VALUES (2, 'additive', '00', 1, 1)")
+	next := latest(t) + 1
+	tamper(t, path, fmt.Sprintf("INSERT INTO stet_migrations VALUES (%d, 'additive', '00', 1, 1)", next))
 	s := open(t, path)
 	apply(t, s, start("a"))
 	d, err := s.Describe(t.Context())
-	if err != nil || d.Schema != 2 {
-		t.Errorf("expected schema 2, got %d, %v", d.Schema, err)
+	if err != nil || d.Schema != next {
+		t.Errorf("expected schema %d, got %d, %v", next, d.Schema, err)
 	}
+}
+
+// latest returns the number of the last migration.
+func latest(t *testing.T) int {
+	t.Helper()
+	list, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
 }
 
 func TestSchemaOfAFile(t *testing.T) {
 	path := testPath(t)
-	for _, want := range []SchemaStatus{{Store: 0, Latest: 1}, {Store: 1, Latest: 1}} {
+	n := latest(t)
+	for _, want := range []SchemaStatus{{Store: 0, Latest: n}, {Store: n, Latest: n}} {
 		if got, err := ReadSchema(t.Context(), path); err != nil || got != want {
 			t.Errorf("expected %+v, got %+v, %v", want, got, err)
 		}

@@ -50,6 +50,31 @@ var listCases = []testCase{
 		k.ok(err)
 		k.equal("the page of nothing", p, store.Page{})
 	}},
+	{"EachMarkIsFound", func(k *kit) {
+		o := k.owner(k.s, "n")
+		marks := []store.Marks{store.Paused, store.Cancelling, store.Undoing, store.Expiring, store.Held, store.Failing}
+		for _, mark := range marks {
+			r := o.started(mark.String(), func(s *store.Start) { s.Tags = []store.Pair{{Key: "env", Value: "prod"}} })
+			o.turn(update(r, store.Update{Status: store.Suspended, Marks: mark}), store.Committed)
+		}
+		o.become(o.started("none"), store.Suspended)
+		for _, mark := range marks {
+			for _, f := range []store.Filter{{}, {Limit: 1}, {Workflows: []string{"w"}},
+				{Statuses: []store.Status{store.Suspended}}, {Tags: []store.Pair{{Key: "env", Value: "prod"}}}, {CreatedFrom: 1}} {
+				f.Marks = mark
+				page, err := k.s.List(k.ctx, f)
+				k.ok(err)
+				if len(page.Runs) != 1 || page.Runs[0].ID != mark.String() {
+					k.Errorf("of the mark %s, %+v: found %d runs", mark, f, len(page.Runs))
+				}
+				counted, err := k.s.Count(k.ctx, f)
+				k.ok(err)
+				if len(counted) != 1 || counted[0].Runs != 1 {
+					k.Errorf("of the mark %s, %+v: counted %+v", mark, f, counted)
+				}
+			}
+		}
+	}},
 }
 
 func filtersSelect(k *kit) {
