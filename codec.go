@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"github.com/stet-run/stet/internal/payload"
 	"github.com/stet-run/stet/internal/stored"
@@ -46,7 +47,7 @@ func (c codecs) encode(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
-	return append([]byte{c[0].Format()}, data...), nil
+	return data, nil
 }
 
 // decode is the inverse of encode; v is a pointer.
@@ -88,14 +89,56 @@ func (f noCodec) Error() string {
 // Is reports whether target is ErrLacks.
 func (f noCodec) Is(target error) bool { return target == ErrLacks }
 
-// marshal calls a codec. A value on which it panics does not encode.
+// marshal calls a codec, and returns what it has made behind its format byte. A value on which
+// it panics does not encode.
 func marshal(c Codec, v any) (data []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the codec of format %d panicked: %v", c.Format(), p)
+			data, err = nil, fmt.Errorf("the codec of format %d panicked: %v", c.Format(), p)
 		}
 	}()
-	return c.Marshal(v)
+	if c == JSON {
+		return marshalJSON(v)
+	}
+	if data, err = c.Marshal(v); err != nil {
+		return nil, err
+	}
+	return append([]byte{c.Format()}, data...), nil
+}
+
+// jsonWriter takes what its encoder writes behind the format byte, without a copy between.
+type jsonWriter struct {
+	encoder *json.Encoder
+	data    []byte
+}
+
+// Write is called once for each value, with all of it.
+func (w *jsonWriter) Write(p []byte) (int, error) {
+	if w.data == nil {
+		w.data = append(make([]byte, 0, 1+len(p)), JSON.Format())
+	}
+	w.data = append(w.data, p...)
+	return len(p), nil
+}
+
+var jsonWriters = sync.Pool{New: func() any {
+	w := new(jsonWriter)
+	w.encoder = json.NewEncoder(w)
+	return w
+}}
+
+// marshalJSON returns what json.Marshal does, behind the format byte of JSON. One that panics
+// leaves its writer to the collector.
+func marshalJSON(v any) ([]byte, error) {
+	w := jsonWriters.Get().(*jsonWriter)
+	err := w.encoder.Encode(v)
+	data := w.data
+	w.data = nil
+	jsonWriters.Put(w)
+	if err != nil {
+		return nil, err
+	}
+	return data[:len(data)-1], nil // without the line feed
 }
 
 // unmarshal calls a codec. One that panics does not decode.

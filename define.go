@@ -186,7 +186,6 @@ func (d *definition) environment(e *Engine, run *store.Run) *environment {
 
 // around calls a step's body inside Config.Around.
 func around(ctx context.Context, e *Engine, call func(context.Context) error) error {
-	ctx = context.WithValue(ctx, engineKey{}, e)
 	if e.wrap == nil {
 		return call(ctx)
 	}

@@ -354,7 +354,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // store is closed before, Run returns an error that wraps store.ErrClosed. With Config.Replaces
 // it returns one that wraps ErrReplaced when a later process of the same name has begun.
 func (e *Engine) Run(ctx context.Context) error {
-	return differs(e.inner.Run(ctx))
+	return differs(e.inner.Run(context.WithValue(ctx, engineKey{}, e)))
 }
 
 // differs returns the error of Run: other workflows than those of another node are invalid.
@@ -383,7 +383,7 @@ func differs(err error) error {
 // have died. In all else it is like Run. RunOnce may be called again and again, but not while
 // Run or RunOnce of the same engine is under way.
 func (e *Engine) RunOnce(ctx context.Context) (next time.Time, err error) {
-	next, err = e.inner.RunOnce(ctx)
+	next, err = e.inner.RunOnce(context.WithValue(ctx, engineKey{}, e))
 	return next, differs(err)
 }
 

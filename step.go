@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/stet-run/stet/internal/plain"
@@ -53,7 +53,7 @@ func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), 
 	ctx.needs(fn != nil, "step", name)
 	o := stepOptionsOf(opts)
 	o.result = reflect.TypeFor[T]()
-	data, made, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return fn(c) })
+	data, made, err := ctx.step(ctx.call(name, o.key), o, bodyOf(fn))
 	if err != nil {
 		var zero T
 		return zero, err
@@ -68,11 +68,16 @@ func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), 
 func Do(ctx Context, name string, fn func(context.Context) error, opts ...StepOption) error {
 	ctx.needs(fn != nil, "step", name)
 	o := stepOptionsOf(opts)
-	_, _, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) { return none{}, fn(c) })
+	body := &doBody{fn: fn}
+	body.is = body
+	_, _, err := ctx.step(ctx.call(name, o.key), o, &body.stepBody)
 	return err
 }
 
 func stepOptionsOf(opts []StepOption) stepOptions {
+	if len(opts) == 0 {
+		return stepOptions{} // that which options change is on the heap
+	}
 	var o stepOptions
 	for _, opt := range opts {
 		opt.applyStep(&o)
@@ -83,7 +88,7 @@ func stepOptionsOf(opts []StepOption) stepOptions {
 // step is the untyped part of Step. It returns the encoded result and, if the body ran in
 // this process and its value survives a round trip unchanged, the value itself; otherwise
 // nil, and the caller decodes.
-func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) (any, error)) ([]byte, any, error) {
+func (c Context) step(call runner.Call, o stepOptions, body *stepBody) ([]byte, any, error) {
 	e := c.env.engine
 	retry := o.retry.over(c.env.retry)
 	if err := retry.check("Retry"); err != nil {
@@ -100,34 +105,75 @@ func (c Context) step(call runner.Call, o stepOptions, fn func(context.Context) 
 	if err := o.local.check(); err != nil {
 		return nil, nil, err
 	}
-	body := &stepBody{engine: e, name: call.Name, fn: fn, transaction: o.transaction, result: o.result, worth: retry.If}
+	body.engine, body.name, body.transaction, body.result, body.worth = e, call.Name, o.transaction, o.result, retry.If
 	spec := runner.Step{Call: call, Func: body.execute, Policy: retry.policy(e.errors), Undo: compensation,
 		Whole: o.transaction != nil, Permit: place}
 	if o.local != nil {
 		spec.Kind, spec.Limit = o.local.Name, o.local.Limit
 	}
 	data, err := c.branch.Step(spec)
-	if m := body.last.Load(); m != nil && err == nil && len(data) > 0 && &data[0] == &m.data[0] {
-		return data, m.value, nil
+	if value := body.madeAs(data); value != nil && err == nil {
+		return data, value, nil
 	}
 	return data, nil, c.seen(err)
 }
 
 // stepBody is what the attempts of a step have in common.
 type stepBody struct {
+	is interface { // what the body is a part of
+		call(context.Context) (any, error)
+	}
 	engine      *Engine
 	name        string
-	fn          func(context.Context) (any, error)
-	transaction func() transaction   // nil: none
-	result      reflect.Type         // nil: none
-	worth       func(error) bool     // of another attempt; nil: any error is
-	last        atomic.Pointer[made] // by the attempt that has ended last, which may not be the one that counts
+	transaction func() transaction // nil: none
+	result      reflect.Type       // nil: none
+	worth       func(error) bool   // of another attempt; nil: any error is
+
+	mu   sync.Mutex
+	last made // by the attempt that has ended last, which may not be the one that counts
+}
+
+// bodyOf returns the body of a step that calls fn, in one piece of memory.
+func bodyOf[T any](fn func(context.Context) (T, error)) *stepBody {
+	b := &typedBody[T]{fn: fn}
+	b.is = b
+	return &b.stepBody
+}
+
+type typedBody[T any] struct {
+	stepBody
+	fn func(context.Context) (T, error)
+}
+
+func (b *typedBody[T]) call(ctx context.Context) (any, error) { return b.fn(ctx) }
+
+// doBody is the body of a step without a value.
+type doBody struct {
+	stepBody
+	fn func(context.Context) error
+}
+
+func (b *doBody) call(ctx context.Context) (any, error) { return none{}, b.fn(ctx) }
+
+// made is a value that a body has made, and its encoding.
+type made struct {
+	value any
+	data  []byte
+}
+
+// madeAs returns the value of which data is the encoding that an attempt has made; nil: that is not known.
+func (s *stepBody) madeAs(data []byte) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(data) > 0 && len(s.last.data) > 0 && &data[0] == &s.last.data[0] {
+		return s.last.value
+	}
+	return nil
 }
 
 // execute is one attempt.
 func (s *stepBody) execute(ctx context.Context, _ *runner.Body) runner.BodyResult {
 	e := s.engine
-	var value any
 	var tx transaction
 	if s.transaction != nil {
 		tx = s.transaction()
@@ -138,10 +184,7 @@ func (s *stepBody) execute(ctx context.Context, _ *runner.Body) runner.BodyResul
 			}
 		}()
 	}
-	err := around(ctx, e, func(ctx context.Context) (err error) {
-		value, err = s.fn(ctx)
-		return err
-	})
+	value, err := s.callAround(ctx)
 	if v, ok := steps.AttemptOf(ctx).Replaced(); ok {
 		value = v
 	}
@@ -160,15 +203,23 @@ func (s *stepBody) execute(ctx context.Context, _ *runner.Body) runner.BodyResul
 		return result
 	}
 	if e.codecs[0] == JSON && reflect.TypeOf(value) == s.result && plain.SurvivesJSON(value) {
-		s.last.Store(&made{value, data})
+		s.mu.Lock()
+		s.last = made{value, data}
+		s.mu.Unlock()
 	}
 	return runner.BodyResult{Value: data}
 }
 
-// made is a value that a body has made, and its encoding.
-type made struct {
-	value any
-	data  []byte
+// callAround calls the function inside Config.Around.
+func (s *stepBody) callAround(ctx context.Context) (value any, err error) {
+	if s.engine.wrap == nil {
+		return s.is.call(ctx)
+	}
+	err = around(ctx, s.engine, func(ctx context.Context) (err error) {
+		value, err = s.is.call(ctx)
+		return err
+	})
+	return value, err
 }
 
 // stepFailed is failed for the body of a step, which may request to undo the run.
@@ -270,10 +321,14 @@ func stepInfo(a *steps.Attempt) StepInfo {
 // can start, send and read without a variable that is set after the definition. It is nil
 // outside a step.
 func EngineOf(ctx context.Context) *Engine {
+	if steps.AttemptOf(ctx) == nil {
+		return nil
+	}
 	e, _ := ctx.Value(engineKey{}).(*Engine)
 	return e
 }
 
+// engineKey is that of the engine in the context in which it works.
 type engineKey struct{}
 
 // Heartbeat says that the step is alive: the attempt's timeout begins again. A

@@ -74,7 +74,9 @@ func (t Task[In, Out]) Run(ctx Context, in In, opts ...TaskOption) (Out, error) 
 	o.result = reflect.TypeFor[Out]()
 	var data []byte
 	if f := e.tasks[string(t)]; f != nil {
-		data, _, err = ctx.step(call, o.stepOptions, func(c context.Context) (any, error) { return f(c, input) })
+		data, _, err = ctx.step(call, o.stepOptions, bodyOf(func(c context.Context) (any, error) {
+			return f(c, input)
+		}))
 	} else {
 		data, err = ctx.offer(call, &o, string(t), input, func(result []byte) error {
 			_, err := decodeAs[Out](codecs{JSON}, result)

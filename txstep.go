@@ -40,13 +40,13 @@ func TxStep[Tx, T any](
 	o.result = reflect.TypeFor[T]()
 	e := ctx.env.engine
 	o.transaction = func() transaction { return &transactionOf[Tx]{engine: e, begin: begin} }
-	data, _, err := ctx.step(ctx.call(name, o.key), o, func(c context.Context) (any, error) {
+	data, _, err := ctx.step(ctx.call(name, o.key), o, bodyOf(func(c context.Context) (any, error) {
 		tx, err := transactionIn(c).(*transactionOf[Tx]).start(c)
 		if err != nil {
 			return nil, err
 		}
 		return fn(c, tx)
-	})
+	}))
 	if err != nil {
 		var zero T
 		return zero, err

@@ -38,8 +38,9 @@ type activation struct {
 	x        *executor
 	shard    *ownership.Shard // of the run
 	no       store.RunNo
-	number   int64  // grows with each activation of the executor
-	id       string // set before the snapshot is posted, like workflow
+	number   int64             // grows with each activation of the executor
+	driver   func() steps.Task // drive
+	id       string            // set before the snapshot is posted, like workflow
 	workflow Workflow
 	expected bool       // the line of suspects waits until it is loaded
 	claimed  store.Time // if the run was first claimed then or later, none executed it before; 0: one may have
@@ -55,17 +56,20 @@ type activation struct {
 	r        interpreter         // nil: loading
 	code     *runner.Interpreter // the same, of a run of a workflow; nil: it is an entity
 	turn     turnUnderWay
-	touched  bool // the row knows this build, and the run is no suspect
-	former   bool // the row has an earlier build, and nothing was recorded since
-	begun    bool // that a turn was committed can be seen
-	releases bool // the run holds no permit of its queue while it is suspended
+	sent     sentTurn // the latest
+	touched  bool     // the row knows this build, and the run is no suspect
+	former   bool     // the row has an earlier build, and nothing was recorded since
+	begun    bool     // that a turn was committed can be seen
+	releases bool     // the run holds no permit of its queue while it is suspended
 	timer    *time.Timer
 	advanced struct{ to, inboxAt store.Time } // the latest step
 	watch    *time.Timer                      // while code runs
+	attempts *steps.Of                        // nil: none has begun
 	bodies   map[int64]*steps.Attempt         // by operation
 	next     steps.Task                       // started last, and left to the driver
 	places   steps.Places                     // of bodies that have ended
 	outcomes []steps.Task                     // of these: their outcomes are for the next turn
+	room     []steps.Task                     // empty: for the outcomes of a later turn
 	emitted  []func()                         // settle what bodies have emitted for the next turn
 
 	announced bool // the begin of the run was reported, though begun does not say so
@@ -92,7 +96,10 @@ type activation struct {
 
 // newActivation returns an activation that waits for its run's snapshot.
 func (x *executor) newActivation(h *ownership.Shard, no store.RunNo, number int64) *activation {
-	return &activation{x: x, shard: h, no: no, number: number, places: steps.Places{Pool: x.steps.Pool}}
+	a := &activation{x: x, shard: h, no: no, number: number, places: steps.Places{Pool: x.steps.Pool}}
+	a.driver = a.drive
+	a.sent.answer = a.turnAnswered
+	return a
 }
 
 // introduce gives an expected activation the run's ID and code.
@@ -153,7 +160,7 @@ func (a *activation) queue(events []event) bool {
 }
 
 // driveOn makes a goroutine drive the run and execute the body that is left to the driver.
-func (a *activation) driveOn() { a.x.steps.Pool.Follow(a.drive) }
+func (a *activation) driveOn() { a.x.steps.Pool.Follow(a.driver) }
 
 // drive takes events until there are none. It returns a body that is to be
 // executed next; nil: none.

@@ -96,12 +96,14 @@ func (ev *itemArrived) handle(a *activation, _ []event) bool {
 }
 
 func (ev *turnAnswered) handle(a *activation, rest []event) bool {
-	return a.answer(store.TurnResult(*ev), rest)
+	result := store.TurnResult(*ev)
+	*ev = turnAnswered{} // a run that is parked keeps none of it
+	return a.answer(result, rest)
 }
 
 func (ev *stepEnded) handle(a *activation, _ []event) bool {
 	delete(a.bodies, ev.ID)
-	a.code.Complete(ev.ID, ev.Attempt, ev.Result)
+	a.code.Complete(ev.ID, ev.Attempt, &ev.Result)
 	a.outcomes = append(a.outcomes, ev.Place)
 	return true
 }

@@ -10,7 +10,10 @@ import (
 // The attempt that is started last is left to the driver, which executes it if it has
 // nothing else to do.
 func (a *activation) start(b runner.Body) {
-	attempt := a.x.steps.NewAttempt(a.shard.Context(), a, &a.run, a.shard.Lease(), b)
+	if a.attempts == nil {
+		a.attempts = a.x.steps.Of(a.shard.Context(), a, &a.run, a.shard.Lease())
+	}
+	attempt := a.attempts.NewAttempt(b)
 	a.bodies[b.ID] = attempt
 	a.startNext()
 	a.next = attempt
@@ -29,14 +32,14 @@ func shardOf(task steps.Task) *ownership.Shard { return task.(*steps.Attempt).Ru
 
 // Leaving implements steps.Run.
 func (a *activation) Leaving(t *steps.Attempt) bool {
-	return a.shard.Defer(func() { a.x.steps.Pool.Start(t) })
+	return a.shard.Draining() && a.shard.Defer(func() { a.x.steps.Pool.Start(t) })
 }
 
 // Ended implements steps.Run.
-func (a *activation) Ended(end steps.End) (drive func() steps.Task) {
+func (a *activation) Ended(end *steps.End) (drive func() steps.Task) {
 	a.places.Keep(end.Place)
-	if a.postHere((*stepEnded)(&end)) {
-		return a.drive
+	if a.postHere((*stepEnded)(end)) {
+		return a.driver
 	}
 	return nil
 }

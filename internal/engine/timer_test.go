@@ -36,7 +36,9 @@ func newWaiting(t *testing.T, w *waits, from time.Time) *activation {
 	var set ownership.Set
 	shard := store.Shard{Group: store.DefaultGroup}
 	set.Take(t.Context(), []store.Lease{{Shard: shard, Epoch: 1}})
-	return &activation{x: x, shard: set.Now().Of(shard), phase: live, r: w}
+	a := x.newActivation(set.Now().Of(shard), 0, 0)
+	a.phase, a.r = live, w
+	return a
 }
 
 // A timer of centuries wakes its run once an hour, and no other.

@@ -30,6 +30,14 @@ type turnUnderWay struct {
 	reclaimed bool         // the run was claimed again before the answer arrived, so it stays claimed
 }
 
+// sentTurn is the turn that was handed to the committer last. There is one at a time, so that its
+// parts need no memory of their own.
+type sentTurn struct {
+	news    report.Turn
+	verdict turnAnswered
+	answer  func(store.TurnResult) // turnAnswered
+}
+
 // submit hands the turn that is ready to the committer.
 func (a *activation) submit() {
 	if a.turn.underWay || a.unread {
@@ -37,14 +45,16 @@ func (a *activation) submit() {
 	}
 	turn := a.r.Take()
 	outcomes, emitted := a.outcomes, a.emitted
-	a.outcomes, a.emitted = nil, nil
+	a.outcomes, a.emitted = a.room, nil
+	a.room = nil
 	if turn == nil {
-		a.places.Release(outcomes) // nobody wants them
+		a.release(outcomes) // nobody wants them
 		settle(emitted)
 		return
 	}
 	a.turn = turnUnderWay{underWay: true, outcomes: outcomes, emitted: emitted}
-	news := report.Turn{Run: &a.run, Turn: turn} // the row is as it was loaded
+	news := &a.sent.news
+	*news = report.Turn{Run: &a.run, Turn: turn} // the row is as it was loaded
 	if a.code != nil {
 		news.Began = !a.begun && !a.announced && a.run.Incarnation == 0 && a.run.Generation == 0
 	}
@@ -69,19 +79,25 @@ func (a *activation) submit() {
 			a.x.e.large.Saw(a.run.Workflow, location.Loc(x.Loc).String(), len(x.Value))
 		}
 	}
-	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
-		a.x.report.Committed(&news, result.Verdict)
-		if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
-			a.dispatcher().wakeBy(turn.Update.WakeAt)
-		}
-		if result.Verdict == store.Committed || result.Verdict == store.StillReady {
-			a.x.e.waiters.Committed(turn, result.Verdict)
-		}
-		a.post((*turnAnswered)(&result))
-		if result.Verdict == store.StillReady {
-			a.dispatcher().claimSoon() // its items come after the verdict, and are not left in the inbox
-		}
-	}})
+	a.x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: a.sent.answer})
+}
+
+// turnAnswered delivers the verdict on the turn under way. The committer calls it.
+func (a *activation) turnAnswered(result store.TurnResult) {
+	turn := a.sent.news.Turn
+	a.x.report.Committed(&a.sent.news, result.Verdict)
+	a.sent.news = report.Turn{} // a run that is parked keeps no values
+	if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
+		a.dispatcher().wakeBy(turn.Update.WakeAt)
+	}
+	if result.Verdict == store.Committed || result.Verdict == store.StillReady {
+		a.x.e.waiters.Committed(turn, result.Verdict)
+	}
+	a.sent.verdict = turnAnswered(result)
+	a.post(&a.sent.verdict) // from here on the next turn may be on its way
+	if result.Verdict == store.StillReady {
+		a.dispatcher().claimSoon() // its items come after the verdict, and are not left in the inbox
+	}
 }
 
 // update completes the update of a turn, or adds one if the run's row has to know of it:
@@ -138,7 +154,7 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	case store.Committed:
 		return a.committed(&turn, rest)
 	case store.StillReady:
-		a.places.Release(turn.outcomes)
+		a.release(turn.outcomes)
 		settle(turn.emitted)
 		a.announced = true
 		a.r.StillReady()
@@ -159,10 +175,17 @@ func (a *activation) answer(result store.TurnResult, rest []event) bool {
 	return false
 }
 
+// release gives up the places of steps whose outcomes are durable, or unwanted.
+func (a *activation) release(outcomes []steps.Task) {
+	a.places.Release(outcomes)
+	clear(outcomes)
+	a.room = outcomes[:0]
+}
+
 // committed goes on after a committed turn. Where the run leaves memory and was claimed
 // again meanwhile, that claim is still to be served: the run is loaded again.
 func (a *activation) committed(turn *turnUnderWay, rest []event) bool {
-	a.places.Release(turn.outcomes)
+	a.release(turn.outcomes)
 	settle(turn.emitted)
 	a.r.Committed()
 	if !turn.repeats {

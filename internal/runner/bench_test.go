@@ -45,7 +45,7 @@ func pastOf(b *testing.B, code func(*Branch) ([]byte, *stored.Failure), keep boo
 			r.Committed()
 		}
 		for body := range r.Bodies() {
-			r.Complete(body.ID, body.Attempt, BodyResult{Value: value, Started: birth, Ended: birth})
+			r.Complete(body.ID, body.Attempt, &BodyResult{Value: value, Started: birth, Ended: birth})
 		}
 	}
 	r.Unwind()

@@ -139,7 +139,7 @@ func (d *driver) endBody() {
 	result := b.Func(context.Background(), &b)
 	d.charge(&b, result)
 	result.Started, result.Ended = d.clock-5, d.clock
-	d.r.Complete(b.ID, b.Attempt, result)
+	d.r.Complete(b.ID, b.Attempt, &result)
 }
 
 func hashOf(loc location.Loc) uint32 {

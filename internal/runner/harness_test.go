@@ -163,7 +163,7 @@ func (h *harness) complete(place string, result BodyResult) {
 	b := h.flight[i]
 	h.flight = slices.Delete(h.flight, i, i+1)
 	result.Started, result.Ended = h.clock, h.clock
-	h.r.Complete(b.ID, b.Attempt, result)
+	h.r.Complete(b.ID, b.Attempt, &result)
 	h.play()
 }
 

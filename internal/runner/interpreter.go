@@ -334,7 +334,8 @@ func (r *Interpreter) Bodies() iter.Seq[Body] {
 func (r *Interpreter) Cancels() []int64 { return r.steps.Cancels() }
 
 // Complete takes the end of an attempt. Only the current attempt's is accepted.
-func (r *Interpreter) Complete(id int64, attempt int, result BodyResult) {
+// The result is not changed any more.
+func (r *Interpreter) Complete(id int64, attempt int, result *BodyResult) {
 	r.steps.Complete(id, attempt, result)
 }
 

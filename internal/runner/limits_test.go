@@ -98,7 +98,7 @@ func TestTurnIsCut(t *testing.T) {
 		t.Fatalf("%d bodies are in flight, want %d", len(h.flight), branches)
 	}
 	for _, b := range h.flight {
-		h.r.Complete(b.ID, 1, BodyResult{Value: []byte("v")})
+		h.r.Complete(b.ID, 1, &BodyResult{Value: []byte("v")})
 	}
 	var sizes []int
 	for h.advance(); h.take(); h.advance() {
@@ -124,7 +124,7 @@ func TestTurnIsCutByBytes(t *testing.T) {
 	h.cfg.Limits.TurnBytes = 100
 	h.play()
 	for _, b := range h.flight {
-		h.r.Complete(b.ID, 1, BodyResult{Value: make([]byte, 60)})
+		h.r.Complete(b.ID, 1, &BodyResult{Value: make([]byte, 60)})
 	}
 	h.advance()
 	if h.take(); len(h.pending.Entries) != 2 {

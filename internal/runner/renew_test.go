@@ -118,7 +118,7 @@ func TestACancelAtTheEndOfAnIncarnation(t *testing.T) {
 			})
 			h.play()
 			b := h.flight[0]
-			h.r.Complete(b.ID, b.Attempt, BodyResult{Value: []byte("v"), Started: h.clock, Ended: h.clock})
+			h.r.Complete(b.ID, b.Attempt, &BodyResult{Value: []byte("v"), Started: h.clock, Ended: h.clock})
 			h.advance()
 			if when == "while it is committed" && !h.take() {
 				t.Fatal("there is no turn")

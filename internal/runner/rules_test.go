@@ -23,7 +23,7 @@ func (h *harness) arrive(places ...string) {
 		if i < 0 {
 			h.t.Fatalf("no body of %s is in flight; there are %v", place, h.flying())
 		}
-		h.r.Complete(h.flight[i].ID, h.flight[i].Attempt, BodyResult{Value: []byte("of " + place), Started: h.clock,
+		h.r.Complete(h.flight[i].ID, h.flight[i].Attempt, &BodyResult{Value: []byte("of " + place), Started: h.clock,
 			Ended: h.clock})
 		h.flight = slices.Delete(h.flight, i, i+1)
 	}

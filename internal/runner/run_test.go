@@ -68,7 +68,7 @@ func TestCancelBeforeTheEndIsCommitted(t *testing.T) {
 	h := newHarness(t, func(b *Branch) ([]byte, *stored.Failure) { return result(step(b, "work")) })
 	h.play()
 	b := h.flight[0]
-	h.r.Complete(b.ID, 1, BodyResult{Value: []byte("v")})
+	h.r.Complete(b.ID, 1, &BodyResult{Value: []byte("v")})
 	h.advance()
 	h.take()
 	it := h.j.send(store.Item{Kind: store.ItemCancel, Name: "operator"})

@@ -424,7 +424,7 @@ func TestAnAnswerStandsWithItsCause(t *testing.T) {
 	h.play()
 	no := h.update("u", "please")
 	b := h.flight[0]
-	h.r.Complete(b.ID, b.Attempt, BodyResult{Value: []byte("lost"), Started: h.clock, Ended: h.clock})
+	h.r.Complete(b.ID, b.Attempt, &BodyResult{Value: []byte("lost"), Started: h.clock, Ended: h.clock})
 	h.advance()
 	h.take()
 	h.crash() // the commit did not come to be

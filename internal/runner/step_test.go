@@ -95,7 +95,7 @@ func TestNextAttemptWaitsForTheRecordOfTheLast(t *testing.T) {
 	h.play()
 	b := h.flight[0]
 	h.flight = nil
-	h.r.Complete(b.ID, 1, BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: "no"}})
+	h.r.Complete(b.ID, 1, &BodyResult{Failure: &stored.Failure{Code: stored.CodeError, Message: "no"}})
 	h.advance()
 	h.start()
 	h.wantFlight()
@@ -181,11 +181,11 @@ func TestResultOfAnOldAttemptIsDropped(t *testing.T) {
 	id := h.flight[0].ID
 	h.fail("s", "timeout")
 	h.pass(time.Second)
-	h.r.Complete(id, 1, BodyResult{Value: []byte("late")})
+	h.r.Complete(id, 1, &BodyResult{Value: []byte("late")})
 	h.play()
 	h.wantFlight("s")
 	h.end("s", "in time")
-	h.r.Complete(id, 2, BodyResult{Value: []byte("again")})
+	h.r.Complete(id, 2, &BodyResult{Value: []byte("again")})
 	h.want(store.Succeeded, "in time")
 }
 

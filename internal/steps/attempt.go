@@ -28,8 +28,8 @@ type Run interface {
 	// Ended delivers the end of an attempt, which keeps its place in the pool until the run
 	// releases it: when the outcome is durable, or will not be. If drive is not nil nobody
 	// drives the run: the caller calls it at once, on any goroutine. It returns a task that
-	// follows.
-	Ended(End) (drive func() Task)
+	// follows. The run owns the End.
+	Ended(*End) (drive func() Task)
 	// Beat delivers the detail of a heartbeat.
 	Beat(Heartbeat)
 	// Emit delivers items for streams, before the end of the attempt.
@@ -75,27 +75,33 @@ type Env struct {
 // the body, and it is executed again as after a crash.
 var ErrStopped = &stored.Failure{Code: stored.CodeCancelled, Message: "the process stops, or gives the run away"}
 
-// Attempt is one attempt of a step: a [Task], and what the context of the body
-// carries. Nearly every step has one, so that it is one piece of memory.
-type Attempt struct {
-	Place
-
+// Of is what the attempts of one activation of a run have in common.
+type Of struct {
 	RunID    string
 	Workflow string
 	Headers  []byte // of the run; nil: none
 	Run      Run
 
-	child       stored.Child // of the run
 	env         *Env
-	body        runner.Body
+	parent      context.Context // the contexts of bodies end with it
+	child       stored.Child    // of the run
 	no          store.RunNo
 	incarnation int
 	generation  int        // of the run
 	first       store.Seed // of its first incarnation
 	lease       store.Lease
-	ctx         context.Context // of the body
-	cancel      context.CancelCauseFunc
+}
+
+// Attempt is one attempt of a step: a [Task], and what the context of the body
+// carries. Nearly every step has one, so that it is one piece of memory.
+type Attempt struct {
+	Place
+	*Of
+
+	body        runner.Body
+	ending      ending // of the context of the body
 	started     store.Time
+	end         End
 	limit       *deadline
 	ended       atomic.Bool                    // its end was delivered
 	settled     atomic.Bool                    // its time was over, or does not end it any more
@@ -119,18 +125,21 @@ type replacement struct {
 	value any
 }
 
-// NewAttempt returns the attempt that calls the body, which is of the run as it stands
-// in the store under the lease. The context of the body ends with ctx, by Cancel, and at
-// its timeout.
-func (e *Env) NewAttempt(ctx context.Context, run Run, of *store.Run, lease store.Lease, b runner.Body) *Attempt {
-	a := &Attempt{
-		RunID: of.ID, Workflow: of.Workflow, Headers: stored.Headers(of.Headers), Run: run,
-		child: stored.ChildOf(of), env: e, body: b, no: of.No, incarnation: of.Incarnation, generation: of.Generation,
-		first: of.FirstSeed(),
-		lease: lease,
+// Of returns what the attempts have in common of a run, which stands in the store as row under
+// the lease. Contexts of bodies end with ctx.
+func (e *Env) Of(ctx context.Context, run Run, row *store.Run, lease store.Lease) *Of {
+	return &Of{
+		RunID: row.ID, Workflow: row.Workflow, Headers: stored.Headers(row.Headers), Run: run,
+		env: e, parent: ctx, child: stored.ChildOf(row), no: row.No, incarnation: row.Incarnation,
+		generation: row.Generation, first: row.FirstSeed(), lease: lease,
 	}
-	a.body.Placed = e.Now()
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
+}
+
+// NewAttempt returns the attempt that calls the body. The context of the body ends with that of
+// the run, by Cancel, and at its timeout.
+func (of *Of) NewAttempt(b runner.Body) *Attempt {
+	a := &Attempt{Of: of, body: b}
+	a.body.Placed = of.env.Now()
 	return a
 }
 
@@ -145,11 +154,17 @@ func (a *Attempt) Cut(cause error) (began store.Time) {
 	return a.started
 }
 
+// context returns the context of the body.
+func (a *Attempt) context() context.Context { return (*bodyContext)(a) }
+
+// cancel ends the context of the body.
+func (a *Attempt) cancel(cause error) { a.ending.cancel(a.parent, cause) }
+
 // begin notes that the body begins now. It reports false if it must not begin any more.
 func (a *Attempt) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ctx.Err() != nil {
+	if a.context().Err() != nil {
 		return false
 	}
 	a.started = a.env.Now()
@@ -172,7 +187,7 @@ func (a *Attempt) Execute() (next func() Task) {
 		return nil
 	case a.begin():
 		return a.execute()
-	case errors.Is(context.Cause(a.ctx), ErrUnwanted):
+	case errors.Is(context.Cause(a.context()), ErrUnwanted):
 		// Of a step whose end must be known the run waits for this.
 		return a.deliver(runner.NeverBegun(a.env.Now()))
 	}
@@ -181,7 +196,7 @@ func (a *Attempt) Execute() (next func() Task) {
 
 func (a *Attempt) execute() (next func() Task) {
 	defer a.cancel(nil)
-	ctx := context.Context(&bodyContext{a.ctx, a})
+	ctx := a.context()
 	if a.env.Observe != nil {
 		ctx, a.observed = a.env.Observe(ctx, a)
 	}
@@ -194,12 +209,12 @@ func (a *Attempt) execute() (next func() Task) {
 	defer func() {
 		if !returned {
 			f := &stored.Failure{Code: stored.CodePanic, Message: "the step called runtime.Goexit"}
-			a.driveElsewhere(a.end(a.body.Fails(f)))
+			a.driveElsewhere(a.finish(a.body.Fails(f)))
 		}
 	}()
 	result := call(ctx, &a.body)
 	returned = true
-	return a.end(result)
+	return a.finish(result)
 }
 
 // call calls the body and turns a panic into a failure.
@@ -212,8 +227,8 @@ func call(ctx context.Context, b *runner.Body) (result runner.BodyResult) {
 	return b.Func(ctx, b)
 }
 
-// end delivers the end of an attempt that has begun, unless one was delivered.
-func (a *Attempt) end(result runner.BodyResult) (drive func() Task) {
+// finish delivers the end of an attempt that has begun, unless one was delivered.
+func (a *Attempt) finish(result runner.BodyResult) (drive func() Task) {
 	if a.ended.Swap(true) {
 		return nil
 	}
@@ -245,13 +260,14 @@ func (a *Attempt) observe(end *stored.Failure) {
 // shard away: an error then says nothing of the step, which is executed again elsewhere as
 // after a crash.
 func (a *Attempt) stopped() bool {
-	cause := context.Cause(a.ctx)
+	cause := context.Cause(a.context())
 	return cause != nil && !errors.Is(cause, ErrUnwanted) && !errors.Is(cause, ErrTimeout)
 }
 
 func (a *Attempt) deliver(result runner.BodyResult) (drive func() Task) {
 	a.env.Pool.Keep(a)
-	return a.Run.Ended(End{a.body.ID, a.body.Attempt, result, a})
+	a.end = End{a.body.ID, a.body.Attempt, result, a}
+	return a.Run.Ended(&a.end)
 }
 
 // grace is how long an attempt whose time is over waits for the error of its body, which
@@ -265,7 +281,7 @@ func (a *Attempt) expire(f *stored.Failure) {
 	}
 	a.timeout.Store(f)
 	a.cancel(ErrTimeout)
-	time.AfterFunc(grace, func() { a.driveElsewhere(a.end(runner.BodyResult{Failure: f})) })
+	time.AfterFunc(grace, func() { a.driveElsewhere(a.finish(runner.BodyResult{Failure: f})) })
 }
 
 // driveElsewhere makes another goroutine drive the run, if nobody drives it.

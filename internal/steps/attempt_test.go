@@ -32,10 +32,10 @@ type run struct {
 
 func (r *run) Leaving(*steps.Attempt) bool { return r.leaving }
 
-func (r *run) Ended(end steps.End) func() steps.Task {
+func (r *run) Ended(end *steps.End) func() steps.Task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ends = append(r.ends, end)
+	r.ends = append(r.ends, *end)
 	if !r.idle {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (r *run) attempt(env *steps.Env, change func(*runner.Body), fn runner.BodyF
 	if change != nil {
 		change(&b)
 	}
-	return env.NewAttempt(context.Background(), r, &row, store.Lease{}, b)
+	return env.Of(context.Background(), r, &row, store.Lease{}).NewAttempt(b)
 }
 
 func succeed(context.Context, *runner.Body) runner.BodyResult {

@@ -70,8 +70,8 @@ func (a *Attempt) Emit(ctx context.Context, item Emitted) error {
 			return ErrEnded
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case a.ctx.Err() != nil:
-			return context.Cause(a.ctx)
+		case a.context().Err() != nil:
+			return context.Cause(a.context())
 		case e.size == 0 || e.size+cost <= emitBytes:
 			if e.items == nil { // about as many as before
 				e.items = make([]Emitted, 0, max(e.sends, 1))
@@ -107,7 +107,7 @@ func (a *Attempt) Emit(ctx context.Context, item Emitted) error {
 		select {
 		case <-room:
 		case <-ctx.Done():
-		case <-a.ctx.Done():
+		case <-a.context().Done():
 		}
 		e.mu.Lock()
 	}

@@ -31,5 +31,6 @@ func (l Lead) Notice(began store.Time) *Lead {
 	if l.Due|l.Asked|l.Placed == 0 && !l.Task {
 		return nil
 	}
-	return &l
+	noticed := l // the others need no memory of their own
+	return &noticed
 }

@@ -103,7 +103,7 @@ type step struct {
 // attemptEnd is the end of an attempt that waits to be looked at.
 type attemptEnd struct {
 	step   *step
-	result BodyResult
+	result *BodyResult
 }
 
 // Step executes a step for the code of a branch and returns its encoded value.
@@ -224,7 +224,8 @@ func (o *step) Abandon() (stays bool) {
 		s.settle(o)
 		o.busy = true
 		s.inFlight++
-		s.ended.Push(attemptEnd{o, NeverBegun(s.j.Now())})
+		end := NeverBegun(s.j.Now())
+		s.ended.Push(attemptEnd{o, &end})
 	}
 	return true
 }
@@ -417,7 +418,7 @@ func (o *step) writeProgress(wake store.Time) {
 // attemptEnded looks at the end of an attempt: it is the end of the step, or a retry
 // follows.
 func (s *Steps) attemptEnded(end attemptEnd) {
-	o, result := end.step, end.result
+	o, result := end.step, *end.result
 	if !o.busy {
 		return // closed since
 	}

@@ -261,15 +261,15 @@ func (s *Steps) Cancels() []int64 {
 }
 
 // Complete takes the end of an attempt. Only the current attempt's is accepted.
-func (s *Steps) Complete(id int64, attempt int, result BodyResult) {
+func (s *Steps) Complete(id int64, attempt int, result *BodyResult) {
 	if o := s.current(id, attempt); o != nil {
-		o.given, o.ending = false, &result
+		o.given, o.ending = false, result
 		s.ended.Push(attemptEnd{o, result})
 		return
 	}
 	if o := s.cut[id]; o != nil && attempt == o.attempt+1 {
 		if delete(s.cut, id); !result.Never && result.Started != 0 {
-			o.cutOff(&result)
+			o.cutOff(result)
 		}
 	}
 }

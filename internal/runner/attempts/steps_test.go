@@ -96,7 +96,7 @@ func (r *run) body() attempts.Body {
 func (r *run) fail() {
 	r.t.Helper()
 	b := r.body()
-	r.Complete(b.ID, b.Attempt, attempts.BodyResult{Failure: &stored.Failure{Code: "no", Message: "no"}})
+	r.Complete(b.ID, b.Attempt, &attempts.BodyResult{Failure: &stored.Failure{Code: "no", Message: "no"}})
 	r.sched.Run()
 }
 
@@ -133,8 +133,8 @@ func TestRetry(t *testing.T) {
 	}
 	r.advance(100 + 1_000_000)
 	b := r.body()
-	r.Complete(b.ID, 1, attempts.BodyResult{Value: []byte("of a former attempt")})
-	r.Complete(b.ID, b.Attempt, attempts.BodyResult{Value: []byte("v")})
+	r.Complete(b.ID, 1, &attempts.BodyResult{Value: []byte("of a former attempt")})
+	r.Complete(b.ID, b.Attempt, &attempts.BodyResult{Value: []byte("v")})
 	if r.sched.Run(); string(r.value) != "v" || r.err != nil || b.Attempt != 2 || r.Open() != 0 {
 		t.Errorf("the step ends %q, %v", r.value, r.err)
 	}
@@ -161,7 +161,7 @@ func TestBarrier(t *testing.T) {
 		return r.Step(&r.branch, step(twice))
 	})
 	b := r.body()
-	r.Complete(b.ID, b.Attempt, attempts.BodyResult{})
+	r.Complete(b.ID, b.Attempt, &attempts.BodyResult{})
 	r.sched.Run()
 	before := slices.Collect(r.Bodies(r.j.Pos()-1, false))
 	if after := slices.Collect(r.Bodies(r.j.Pos(), false)); len(before) != 0 || len(after) != 1 {
@@ -189,7 +189,7 @@ func TestPermit(t *testing.T) {
 	r.DeliverGrant(grant)
 	r.sched.Run()
 	b := r.body()
-	r.Complete(b.ID, b.Attempt, attempts.BodyResult{})
+	r.Complete(b.ID, b.Attempt, &attempts.BodyResult{})
 	r.sched.Run()
 	turn := r.j.Log.Turn(r.j.Run)
 	if b.Queue != "q" || !r.done || len(turn.Sends) != 1 || len(turn.Consumed) != 1 || turn.Consumed[0].Item != 7 {
@@ -226,7 +226,7 @@ func TestCancel(t *testing.T) {
 		if cancels := r.Cancels(); len(cancels) != 1 || cancels[0] != b.ID || r.done == whole {
 			t.Fatalf("whole %v: the bodies %v are cancelled, the code has returned: %v", whole, cancels, r.done)
 		}
-		r.Complete(b.ID, b.Attempt, attempts.BodyResult{Value: []byte("v")})
+		r.Complete(b.ID, b.Attempt, &attempts.BodyResult{Value: []byte("v")})
 		r.sched.Run()
 		if r.err != sched.ErrCancelled {
 			t.Errorf("whole %v: the code sees %v", whole, r.err)
@@ -257,8 +257,8 @@ func TestWhatWasCutIsRecorded(t *testing.T) {
 		if end == nil {
 			continue
 		}
-		r.Complete(b.ID, b.Attempt, *end)
-		r.Complete(b.ID, b.Attempt, *end)
+		r.Complete(b.ID, b.Attempt, end)
+		r.Complete(b.ID, b.Attempt, end)
 		e := r.entry()
 		p, err := stored.DecodeProgress(e.Value)
 		if err != nil || len(r.j.Log.Entries()) != 1 || e.State != store.Withdrawn || e.Attempt != 1 || e.Ended != 9 ||
@@ -283,7 +283,7 @@ func TestContinues(t *testing.T) {
 	if !r.Heartbeat(b.ID, 2, []byte("more")) || r.Heartbeat(b.ID, 1, nil) {
 		t.Error("a heartbeat is not that of the current attempt alone")
 	}
-	r.Complete(b.ID, b.Attempt, attempts.BodyResult{Failure: &stored.Failure{Code: "no", Message: "never"}})
+	r.Complete(b.ID, b.Attempt, &attempts.BodyResult{Failure: &stored.Failure{Code: "no", Message: "never"}})
 	r.sched.Run()
 	f, ok := r.err.(*stored.Failure)
 	if !ok || len(f.Causes) != 2 || r.entry().Started != 7 {

@@ -65,7 +65,8 @@ func (o *step) outcome(out *permit.Outcome) {
 	}
 	o.busy = true
 	s.inFlight++
-	s.ended.Push(attemptEnd{o, o.result(out)})
+	end := o.result(out)
+	s.ended.Push(attemptEnd{o, &end})
 }
 
 // result returns the outcome of a task as that of a body.

@@ -18,8 +18,9 @@ type Scope struct {
 	value    any    // the run's own, inherited by the branches that are begun here
 	name     string // the first name that was used, counted in used
 	used     use
-	names    map[string]*use // the others
-	children []*Branch       // in order of creation; nil: ended
+	names    map[string]int // the others, as places in uses
+	uses     []use
+	children []*Branch // in order of creation; nil: ended
 	running  int
 	failed   []*Future // of ended children
 	owned    []Owned   // begun here, to end with the scope; some may be settled
@@ -205,7 +206,7 @@ func keyed(name, key string) string { return name + "\x00" + key }
 
 // count returns the occurrence of a name in a scope.
 func (b *Branch) count(s *Scope, name string, call Call) int {
-	u := s.uses(name)
+	u := s.use(name)
 	if u.site != 0 && call.Site != 0 && u.site != call.Site && !sameLine(u.site, call.Site) {
 		what := fmt.Sprintf("the name %q", call.Name)
 		remedy := "give each its own name (Named, for a wait or a child), or a key"
@@ -238,21 +239,22 @@ func (b *Branch) Misnamed(err error) {
 	b.Fail(&stored.Failure{Code: stored.CodeMisuse, Message: err.Error()})
 }
 
-// uses returns the counter of a name. It is valid until the next call.
-func (s *Scope) uses(name string) *use {
+// use returns the counter of a name. It is valid until the next call.
+func (s *Scope) use(name string) *use {
 	if s.name == name || s.name == "" {
 		s.name = name
 		return &s.used
 	}
-	u := s.names[name]
-	if u == nil {
+	i, known := s.names[name]
+	if !known {
 		if s.names == nil {
-			s.names = map[string]*use{}
+			s.names = map[string]int{}
 		}
-		u = new(use)
-		s.names[name] = u
+		i = len(s.uses)
+		s.names[name] = i
+		s.uses = append(s.uses, use{})
 	}
-	return u
+	return &s.uses[i]
 }
 
 func line(site uintptr) string {

@@ -14,7 +14,8 @@ import (
 // Log is a turn that fills. Its zero value is empty. It is not safe for concurrent
 // use.
 type Log struct {
-	number   int // of the turn, from 0
+	number   int      // of the turn, from 0
+	first    *oneTurn // nil: the turn has no entry
 	prune    []store.Span
 	entries  []store.Entry
 	bytes    int
@@ -29,6 +30,12 @@ type Log struct {
 
 	shown
 	before checkpoint
+}
+
+// oneTurn is a turn with the room for an entry, in one piece of memory: most turns have one.
+type oneTurn struct {
+	turn  store.Turn
+	entry [1]store.Entry
 }
 
 // Slot says where the entry of an operation stands. Its zero value is of an operation
@@ -144,6 +151,10 @@ func (l *Log) Put(s *Slot, e store.Entry) (grown int) {
 }
 
 func (l *Log) append(e store.Entry) {
+	if l.entries == nil {
+		l.first = new(oneTurn)
+		l.entries = l.first.entry[:0]
+	}
 	l.entries = append(l.entries, e)
 	l.bytes += len(e.Value) + len(e.Loc)
 }
@@ -196,12 +207,16 @@ func (l *Log) Empty() bool {
 
 // Turn returns what is gathered as a turn of the run, without an update.
 func (l *Log) Turn(run *store.Run) *store.Turn {
-	return &store.Turn{
+	if l.first == nil {
+		l.first = new(oneTurn)
+	}
+	l.first.turn = store.Turn{
 		Run: run.No, Shard: run.Shard, Incarnation: run.Incarnation,
 		Prune: l.prune, Entries: l.kept(), Insert: !l.replaces,
 		Seen: l.seen, Consumed: l.consumed, Dead: l.dead, Refused: l.refused, Sends: l.sends, Audit: l.audit,
 		Values: l.values, Appends: l.appends, Tags: l.tags, Answers: l.answers,
 	}
+	return &l.first.turn
 }
 
 // Next begins the next turn, empty.

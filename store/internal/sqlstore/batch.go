@@ -159,10 +159,10 @@ func (b *Batch) turns() ([]store.TurnResult, error) {
 			results[i] = store.TurnResult{Verdict: store.Refused, Reason: reason}
 		default:
 			err := b.write(turn, &results[i])
-			if r := (*Refusal)(nil); errors.As(err, &r) {
-				r.Turn = i
-			}
 			if err != nil {
+				if r := (*Refusal)(nil); errors.As(err, &r) {
+					r.Turn = i
+				}
 				return nil, err
 			}
 		}
