@@ -23,6 +23,8 @@ var leftZero = map[string]string{
 	"api.Run.Owed":             "the same",
 	"stet.UnservedError.Build": "several versions of the code: TestUnservedRunsSaySo",
 	"stet.UnservedError.Group": "several groups of nodes: TestUnservedRunsSaySo",
+	"stet.UnservedError.Lacks": "a process that lacks something: TestWhatAProcessLacksIsNotRecorded",
+	"stet.UnservedError.Node":  "a process that lacks something: TestWhatAProcessLacksIsNotRecorded",
 	"api.Run.Slot":             "these stores have one shard, whose slot is 0",
 	"api.Run.RewindBefore":     "the server fills it in",
 	"api.Message.By":           "the server writes it",
