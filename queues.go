@@ -439,7 +439,7 @@ func queuePlace(run *store.Run) *QueuePlace {
 	return &QueuePlace{
 		OnQueue: OnQueue{Name: p.Queue, Key: p.Key, Priority: p.Priority},
 		Waits:   run.Marks&store.Held != 0,
-		Holds:   run.Marks&store.Held == 0 && p.Ticket != "" && !run.Status.Terminal(),
+		Holds:   run.Marks&store.Held == 0 && (p.Ticket != "" || run.Marks&store.Admitted != 0) && !run.Status.Terminal(),
 	}
 }
 

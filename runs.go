@@ -203,7 +203,7 @@ func nameParents(ctx context.Context, s store.Store, infos []RunInfo) error {
 func (e *Engine) runInfo(run *store.Run) *RunInfo {
 	info := &RunInfo{
 		ID: run.ID, Number: run.No, Workflow: run.Workflow, Shard: run.Shard,
-		Status: run.Status, Marks: run.Marks, Reason: run.Reason, Cause: Cause(stored.CauseOf(run)),
+		Status: run.Status, Marks: run.Marks &^ store.Admitted, Reason: run.Reason, Cause: Cause(stored.CauseOf(run)),
 		Incarnation: run.Incarnation, Generation: run.Generation, Build: run.Build, Suspect: run.Suspect,
 		Parent:  run.Parent,
 		Created: run.Created.Time(), Started: run.Started.Time(), Ended: run.Ended.Time(), Wake: run.WakeAt.Time(),

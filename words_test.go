@@ -45,7 +45,7 @@ var enumerations = map[string]any{
 	"store.Kind": []store.Kind{store.KindStep, store.KindSleep, store.KindReceive, store.KindPromise, store.KindTimer,
 		store.KindCancel, store.KindWait, store.KindUndo, store.KindLoop, store.KindChild, store.KindRun, store.KindVersion,
 		store.KindShown, store.KindEntity, store.KindEvent, store.KindPublish, store.KindSend, store.KindSagaUndo},
-	"store.Marks": []store.Marks{store.Paused, store.Cancelling, store.Undoing, store.Expiring, store.Held, store.Failing,
+	"store.Marks": []store.Marks{store.Paused, store.Cancelling, store.Undoing, store.Expiring, store.Held, store.Failing, store.Admitted,
 		store.Locked},
 	"store.Outcome": []store.Outcome{store.Applied, store.Exists, store.Duplicate, store.NotFound, store.Ended,
 		store.Undecided, store.Posted},
@@ -188,6 +188,9 @@ func TestEnumerationsAreWrittenAsWords(t *testing.T) {
 				}
 			}
 			unknown := reflect.New(all.Type().Elem()).Elem()
+			if unknown.Type() == reflect.TypeFor[store.Marks]() {
+				return // each bit is a mark
+			}
 			if unknown.CanUint() {
 				unknown.SetUint(0b1110_0000)
 			} else {

@@ -1,13 +1,16 @@
 package store
 
 // Command is an act that may come from anywhere: the start of a run, or an item
-// for a run's inbox. Exactly one of Start and Item is set.
+// for a run's inbox. Exactly one of Start, Item and Admit is set.
 type Command struct {
 	Start *Start
 
 	RunID string // receiver of Item
-	RunNo RunNo  // the receiver's number, instead of RunID
+	RunNo RunNo  // the receiver's number, instead of RunID; of Admit, the run that is admitted
 	Item  *Item  // Kind, Name, ID, Origin, Incarnation, Loc, Failed and Value are given; ID not empty
+	// Admit admits the run with the number, which waits in the line of a queue (law 32). It is the ID of the queue's
+	// entity, and counts only among the Sends of a turn of this entity.
+	Admit string
 
 	// Claim requests that the run is claimed in the same act: a started run if it is due,
 	// an existing one if it is queued and due, or suspended. It counts only in a [Batch],
@@ -37,13 +40,14 @@ type Start struct {
 	Fork *Fork // nil: the run begins without a history
 }
 
-// QueueEntry is the place of a new run in a queue. The run is Held (law 28); At and After
-// of its Start are 0.
+// QueueEntry is the place of a new run in a queue. The run is Held. Either it waits in a line, or it asks.
 type QueueEntry struct {
 	Data []byte // becomes the run's Queue; not nil
-	// Ask sends an item to the queue's entity in the act that creates the run. It claims
-	// nothing, and its answer is not returned.
+	// Ask sends an item to the queue's entity in the act that creates the run (law 28). It claims
+	// nothing, and its answer is not returned. At and After of the Start are 0.
 	Ask Command
+	// Line is where the run waits (law 31): from the At and After of the Start on, which it has no longer. nil: it asks.
+	Line *Line
 }
 
 // Fork is the state with which a forked run begins.

@@ -171,7 +171,7 @@
 // List or Count selects it only by IDs, Nos, Workflows or Claimed. Otherwise an entity is
 // to a store a run like any other.
 //
-// Law 28. A start with a Queue creates a run that is Held and sends the QueueEntry's Ask in
+// Law 28. A start with a Queue without a Line creates a run that is Held and sends the QueueEntry's Ask in
 // the same act; a start that creates no run sends none.
 //   - A Held run is neither due nor ready. An unexamined Grant makes it ready, unless it is
 //     Paused; once claimed with the Grant it is Held no more.
@@ -179,6 +179,30 @@
 //     command.
 //   - A turn whose Update says Held unclaims its run whatever the status, and no item holds
 //     it back from suspending the run.
+//
+// # Lines
+//
+// These laws are those of a store whose Description says that it has Lines.
+//
+// Law 31. A start with a Line creates a run that is Held and waits in the line. It sends nothing, and changes no
+// other run.
+//   - The run is due at the At and After of its start, or at once.
+//   - A turn whose Update makes a run Held that has a Line, and was not, lets it wait again. It is due at the time
+//     of the act.
+//   - Waiting reads those that wait at one moment, in the order of Waiter.Compare: those that are Held, and neither
+//     Paused nor ended nor stalled.
+//
+// Law 32. An Admit makes a run Admitted, and Held no more, and ready, if it waits in the line of the queue and is
+// not claimed. Its answer is Applied.
+//   - If the run is Admitted, nothing changes, and the answer is Applied with Repeated.
+//   - Otherwise nothing changes: NotFound if there is no such run, Ended if it has ended, and else Duplicate.
+//   - With Claim it claims the run too, as a start does.
+//
+// Law 33. A run stays Admitted until a turn ends it, or has an Update with Yield or the mark Held. An Update cannot
+// set Admitted.
+//
+// Law 34. An entity that is suspended, idle and not Paused is ready for a node with its workflow while a run waits in
+// the line of its ID.
 //
 // # Retention
 //

@@ -25,6 +25,8 @@ type Node struct {
 	// Zones is a digest of the data of time zones that the process has: where two nodes differ, they may find
 	// different instants for a schedule. "": not known.
 	Zones string `json:",omitempty"`
+	// Lines: the node knows of the lines of queues (laws 31 to 34).
+	Lines bool `json:",omitempty"`
 	// Lacks says in words what the process lacks to execute records of the store that it has read, such
 	// as a time zone or a key, up to MaxLacks: as of the last Register.
 	Lacks []string `json:",omitempty"`

@@ -179,7 +179,7 @@ func (f *Filter) apply(t term) error {
 	case "mark":
 		for _, name := range t.values {
 			mark, ok := markNames[name]
-			if !ok {
+			if !ok || mark == Admitted {
 				return fmt.Errorf("expected %s, found %q", aMark, name)
 			}
 			f.Marks |= mark
@@ -311,6 +311,7 @@ var markNames = map[string]Marks{
 	"held":       Held,
 	"failing":    Failing,
 	"locked":     Locked,
+	"admitted":   Admitted, // which a store keeps for itself: no filter names it
 }
 
 const aMark = "paused, cancelling, undoing, expiring, held, failing or locked"
@@ -318,7 +319,7 @@ const aMark = "paused, cancelling, undoing, expiring, held, failing or locked"
 // String returns the marks by name, separated by commas.
 func (m Marks) String() string {
 	var names []string
-	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held", "failing", "locked"} {
+	for _, name := range []string{"paused", "cancelling", "undoing", "expiring", "held", "failing", "locked", "admitted"} {
 		if m&markNames[name] != 0 {
 			names = append(names, name)
 		}
@@ -326,15 +327,8 @@ func (m Marks) String() string {
 	return strings.Join(names, ",")
 }
 
-// MarshalText returns the marks as String does; no mark is an empty text. A bit that is no mark is
-// an error.
-func (m Marks) MarshalText() ([]byte, error) {
-	if rest := m &^ (Paused | Cancelling | Undoing | Expiring | Held | Failing | Locked); rest != 0 {
-		return nil, fmt.Errorf(
-			"marks: expected %s, found the bits %b: %w", aMark, rest, ErrInvalid)
-	}
-	return []byte(m.String()), nil
-}
+// MarshalText returns the marks as String does; no mark is an empty text. Each bit is a mark, so there is no error.
+func (m Marks) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText. A text with a word that is no mark is an error and
 // changes nothing.

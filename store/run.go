@@ -117,7 +117,7 @@ const (
 	Undoing
 	// Expiring runs are past their retention: their history is being deleted.
 	Expiring
-	// Held runs wait for a permit of a queue, which comes as an ItemGrant (law 28).
+	// Held runs wait for a permit of a queue: for an ItemGrant (law 28), or in its line (law 31).
 	Held
 	// Failing runs were suspended while a step had failed FailingAfter times in a row or more. The runner
 	// sets it, and takes it away when the run goes on to something else.
@@ -125,6 +125,8 @@ const (
 	// Locked runs wait for a permit of a queue, and all permits are held by ancestors that only wait. It is stored
 	// nowhere, and no List of a store finds it: an engine adds it, as the queue says.
 	Locked
+	// Admitted runs have the permit of the queue in whose line they waited (law 32).
+	Admitted
 )
 
 // FailingAfter is how many attempts of a step fail until its run is marked as Failing.

@@ -90,6 +90,9 @@ type Store interface {
 	// Pending counts items of a run's inbox that are new or seen, and returns none of them.
 	Pending(ctx context.Context, q PendingQuery) (Pending, error)
 
+	// Waiting returns runs of the line of a queue (law 31), of one moment. A store without Lines returns none.
+	Waiting(ctx context.Context, q WaitingQuery) ([]Waiter, error)
+
 	// Feeds returns the feeds of runs: by run, values before streams, by name.
 	// Values are left out unless the query asks for them.
 	Feeds(ctx context.Context, q FeedQuery) ([]Feed, error)
@@ -162,6 +165,8 @@ type Description struct {
 	Now       Time
 	// Lanes is how many lanes the store has, see Laned; 0: one.
 	Lanes int
+	// Lines: runs can wait for a queue in their rows (laws 31 to 34).
+	Lines bool
 	// OwnClock: Now goes on at least as fast as the steady clock of this process. Say so only of a store
 	// that lives in the process. Of others a node believes its steady clock to be a little too fast.
 	OwnClock bool

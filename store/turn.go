@@ -44,6 +44,7 @@ type Turn struct {
 	Update      *Update       // nil: the run's row is not touched
 	Audit       []Audit       // acts of operators; the store sets No and Time (law 21)
 	Sends       []Command     // to other runs
+	Hints       []Shard       // in which something may be ready once the turn is committed: their owners are notified
 }
 
 // Sent returns the lists of commands that a turn with verdict v sends.
@@ -126,6 +127,8 @@ type Update struct {
 	// Unclaim gives the run back: it is Running, not Paused, and ready for any node that
 	// can load it.
 	Unclaim bool
+	// Yield gives back the permit of a queue in whose line the run has waited: it is Admitted no more (law 33).
+	Yield bool
 	// AnyBuild forgets the run's build, before Build is written (law 25).
 	AnyBuild bool
 	// Continue makes the run continue as new. Status must be Running, before the turn and
@@ -142,6 +145,14 @@ type Continuation struct {
 	// First is how the run began. It is set when a run continues for the first time and
 	// its stored Input is not the one it was given; zero: the store knows.
 	First Origin
+}
+
+// MarksOver returns the marks that the update writes over those of its run, of which Admitted counts alone.
+func (u *Update) MarksOver(former Marks) Marks {
+	if u.Yield || u.Status.Terminal() || u.Marks&Held != 0 {
+		former = 0
+	}
+	return u.Marks&^Admitted | former&Admitted
 }
 
 // Verdict is the store's answer to a turn.

@@ -63,6 +63,8 @@ func (s Shard) Validate() error {
 // ErrInvalid.
 func (c *Command) Validate() error {
 	switch {
+	case c.Admit != "":
+		return invalid("command: expected an Admit of %q among what its turn sends", c.Admit)
 	case (c.Start == nil) == (c.Item == nil):
 		return invalid("command: expected exactly one of Start and Item")
 	case c.Start != nil:
@@ -131,13 +133,38 @@ func (p *QueueEntry) validate(s *Start) error {
 	switch {
 	case p.Data == nil || len(p.Data) > MaxHeaders:
 		return invalid("start of %q: expected 1 to %d bytes of its place in a queue, found %d", s.ID, MaxHeaders, len(p.Data))
+	case p.Line != nil && (p.Ask.Item != nil || p.Ask.Start != nil):
+		return invalid("start of %q: expected a line of a queue or an item for it, found both", s.ID)
+	case p.Line != nil:
+		return p.Line.validate(s)
 	case s.At != 0 || s.After != 0:
-		return invalid("start of %q: expected no delay of a run that waits for a permit, found %d and %d",
+		return invalid("start of %q: expected no delay of a run that asks for a permit, found %d and %d",
 			s.ID, s.At, s.After)
 	case p.Ask.Item == nil || p.Ask.Start != nil || p.Ask.RunID == s.ID || p.Ask.RunNo != 0:
 		return invalid("start of %q: expected its place in a queue to send an item to another run by its ID", s.ID)
 	}
 	return p.Ask.Validate()
+}
+
+func (l *Line) validate(s *Start) error {
+	if err := CheckRunID(l.Queue); err != nil {
+		return fmt.Errorf("start of %q: its queue: %w", s.ID, err)
+	}
+	if l.Queue == s.ID {
+		return invalid("start of %q: expected the line of another run", s.ID)
+	}
+	if l.Priority != int(int32(l.Priority)) {
+		return invalid("start of %q: expected a priority of 32 bits, found %d", s.ID, l.Priority)
+	}
+	return checkText("key in a queue", l.Key, MaxName, true)
+}
+
+// Validate reports whether the query keeps the contract. The error wraps ErrInvalid.
+func (q *WaitingQuery) Validate() error {
+	if q.Limit < 0 {
+		return invalid("waiting runs: expected a limit of 0 or more, found %d", q.Limit)
+	}
+	return CheckRunID(q.Queue)
 }
 
 // validate checks what a fork begins with; ids are those of the start's items.
@@ -416,7 +443,23 @@ func (t *Turn) validate() error {
 	if err := t.checkFeeds(); err != nil {
 		return err
 	}
-	return validateCommands(t.Sends)
+	for i := range t.Sends {
+		c := &t.Sends[i]
+		err := error(nil)
+		switch {
+		case c.Admit == "":
+			err = c.Validate()
+		case c.Start != nil || c.Item != nil || c.RunNo < 1:
+			err = invalid("turn of run number %d: expected an Admit of a run by its number, found number %d",
+				t.Run, c.RunNo)
+		default:
+			err = CheckRunID(c.Admit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fault returns what is wrong with the entry; "": nothing.

@@ -72,6 +72,8 @@ type activation struct {
 	room     []steps.Task                     // empty: for the outcomes of a later turn
 	emitted  []func()                         // settle what bodies have emitted for the next turn
 
+	lined lined // of an entity that admits runs of a line
+
 	announced bool // the begin of the run was reported, though begun does not say so
 
 	early  []event // arrived while loading
@@ -382,6 +384,7 @@ func (a *activation) stop() {
 		return
 	}
 	a.phase = over
+	a.endLine()
 	if a.timer != nil {
 		a.timer.Stop()
 	}

@@ -50,6 +50,9 @@ func (x *executor) appliedBeside(answers []store.Answer) {
 		}
 	}
 	x.dispatchers.claimSoon()
+	for _, d := range x.dispatchers {
+		x.hintLines(d, false)
+	}
 }
 
 // SentOutside notes commands that a transaction of the caller carries, by their answers.
@@ -88,6 +91,9 @@ func (x *executor) apply(ctx context.Context, commands []store.Command) ([]store
 // the command has claimed, posts its item to a run in memory, or requests a claim. in are
 // the shards that were held at the commit. The committer calls it.
 func (x *executor) applied(in *ownership.Shards, c *store.Command, answer *store.Answer, now store.Time) {
+	if c.Start != nil {
+		x.joined(in, c.Start, answer)
+	}
 	shard := in.Of(answer.Run.Shard)
 	switch {
 	case shard == nil, answer.Outcome != store.Applied && answer.Outcome != store.Duplicate:
@@ -107,6 +113,7 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 	}
 	run.Input = start.Input // the answer has it as it is stored
 	switch {
+	case !answer.Claimed && run.Marks&store.Held != 0:
 	case !answer.Claimed && run.WakeAt != 0:
 		x.of(shard).wakeBy(run.WakeAt)
 	case !answer.Claimed && run.Status == store.Queued:

@@ -68,6 +68,7 @@ func (d *dispatcher) run() {
 	defer timer.Stop()
 	_, changed := x.e.changes.TakeReady(d.lane)
 	rest := time.Duration(0)
+	looked := time.Now()
 	for {
 		hinted := false
 		select {
@@ -94,6 +95,12 @@ func (d *dispatcher) run() {
 		}
 		_, changed = x.e.changes.TakeReady(d.lane) // of what the claim may have missed
 		found := d.claim()
+		if polled := time.Since(looked) >= x.e.cfg.Poll; hinted || polled {
+			x.hintLines(d, polled)
+			if polled {
+				looked = time.Now()
+			}
+		}
 		switch {
 		case found || !hinted || x.member == nil:
 			rest = 0

@@ -99,6 +99,8 @@ type Engine struct {
 	view     *payload.View // of base, that of cfg: opens and seals values
 	boot     string
 	slots    int
+	lines    bool        // the store has lines
+	allKnow  atomic.Bool // that runs wait in lines, as far as nodes are listed: later ones do too
 	time     clock.Bound
 	changes  *notify.Changes
 	waiters  *notify.Waiters
@@ -136,6 +138,7 @@ func New(cfg Config, d store.Description) *Engine {
 		base: base, view: view, cfg: cfg, boot: uuid.Must(uuid.NewV7()).String(), slots: d.Slots,
 		large: payload.Large{From: cfg.WarnValue, Log: cfg.Log},
 	}
+	e.lines = d.Lines
 	e.outsider = together.New(base)
 	e.code.Own, e.code.Source, e.code.Beside = cfg.Workflows, cfg.Library, slices.Collect(maps.Keys(cfg.Entities))
 	e.workflows.Store, e.workflows.Code = cfg.Store, &e.code
@@ -144,7 +147,8 @@ func New(cfg Config, d store.Description) *Engine {
 	e.waiters = notify.New(notify.Config{
 		Store: cfg.Store, Changes: e.changes, Poll: cfg.Poll, InMemory: e.inMemory, Sole: e.sole,
 	})
-	e.queues = queues.New(queues.Config{Store: cfg.Store, Home: e.queueHome, Working: e.working})
+	e.queues = queues.New(queues.Config{Store: cfg.Store, Home: e.queueHome, Working: e.working,
+		Lines: e.usesLines})
 	if d.OwnClock {
 		e.time.Same()
 	}
@@ -166,6 +170,25 @@ func (e *Engine) queueHome(group, runID string) store.Shard {
 		group = store.DefaultGroup
 	}
 	return store.Shard{Group: group, Slot: e.Slot(runID)}
+}
+
+// usesLines reports whether runs that are started wait in the lines of queues: the store has lines, and all nodes that
+// may have the record of a queue know them. A node of an earlier build cannot join once the store has lines.
+func (e *Engine) usesLines(ctx context.Context) (bool, error) {
+	if !e.lines || e.allKnow.Load() {
+		return e.lines, nil
+	}
+	d, err := e.base.Describe(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; !n.Lines && !d.Lost(n) {
+			return false, nil
+		}
+	}
+	e.allKnow.Store(true)
+	return true, nil
 }
 
 // working returns a context for a read on behalf of a run that executes here.
@@ -211,7 +234,7 @@ func (e *Engine) run(ctx context.Context, stay *idle.Stay) error {
 	node := store.Node{
 		ID: e.cfg.Node, Boot: e.boot, Build: e.cfg.Build, Host: e.cfg.Host, PID: e.cfg.PID,
 		Workflows: e.code.Names(), Groups: e.groups(), Replaces: e.cfg.Replaces, Tasks: e.cfg.Tasks,
-		Zones: cluster.Zones(),
+		Zones: cluster.Zones(), Lines: true,
 	}
 	if e.slots > 1 && !e.cfg.Exclusive {
 		return e.asMember(ctx, node, stay)

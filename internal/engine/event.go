@@ -85,6 +85,7 @@ func (ev *runClaimed) handle(a *activation, rest []event) bool {
 		a.turn.reclaimed = a.turn.underWay
 		a.x.memory.Unpark(a)
 		a.r.Resumed()
+		a.resumeLine()
 	}
 	a.receive(ev.number, ev.Items...)
 	return true

@@ -43,6 +43,7 @@ type executor struct {
 
 	memory      *activations.Memory[*activation]
 	dispatchers dispatchers // by lane
+	lines       sync.Map    // *activation of an entity that admits runs of a line, by its ID
 	suspects    *suspects.Line
 }
 

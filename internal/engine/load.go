@@ -183,9 +183,11 @@ func (a *activation) load(s *store.Snapshot) {
 	a.former = a.begun && s.Run.Build != "" && s.Run.Build < a.x.e.cfg.Build
 	if rules := a.x.e.cfg.Entities[s.Run.Workflow]; rules != nil {
 		a.touched = s.Run.Suspect == 0
-		a.r = entity.New(entity.Config{
+		m := entity.New(entity.Config{
 			Run: s.Run, Rules: rules(&a.run), Entries: s.Entries, Fetch: a.fetch, FetchItem: a.fetchItem,
 		})
+		a.r = m
+		a.beginLine(m)
 	} else {
 		cfg := a.workflow.Activation(s, a.x.e.cfg.Limits)
 		cfg.First = a.isFirst(&s.Run)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet/internal/cluster"
+	"github.com/stet-run/stet/internal/entity"
 	"github.com/stet-run/stet/internal/idle"
 )
 
@@ -53,17 +54,35 @@ func (x *executor) Resting() (resting bool, next time.Time) {
 		next = idle.Earlier(next, until)
 	}
 	for _, a := range x.memory.All() {
-		if !a.resting() {
+		rests, at := a.resting()
+		if !rests {
 			return false, next
 		}
+		next = idle.Earlier(next, at)
 	}
 	working, after, _ := x.drivers.Working()
 	return !working && before == after, next
 }
 
-// resting reports whether nothing happens until the run is claimed.
-func (a *activation) resting() bool {
+// resting reports whether nothing happens until the run is claimed, or a time has come; zero: none has to.
+func (a *activation) resting() (bool, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.gone || !a.driving && len(a.events) == 0 && a.phase == live && a.r.Suspended() && !a.turn.underWay
+	switch {
+	case a.gone:
+		return true, time.Time{}
+	case a.driving || len(a.events) > 0 || a.phase != live || a.turn.underWay || a.lined.looking || a.lined.deferred:
+		return false, time.Time{}
+	case a.r.Suspended():
+		return true, time.Time{}
+	}
+	m, ok := a.r.(*entity.Machine)
+	if !ok || !m.Stays() {
+		return false, time.Time{}
+	}
+	at, _ := m.NextTimer()
+	if at == 0 {
+		return true, time.Time{}
+	}
+	return true, time.Now().Add(a.x.e.time.Until(at))
 }

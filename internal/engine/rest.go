@@ -105,6 +105,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 		x.reloadUnrun(a)
 		return
 	}
+	x.hint(run, d.Turn)
 	x.address(d.Turn)
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: d.Turn, Done: func(result store.TurnResult) {
 		x.decided(a, run, &d, result)
@@ -113,6 +114,9 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 
 // decided is called with the verdict on a decision about a run.
 func (x *executor) decided(a *activation, run *store.Run, d *decide.Decision, result store.TurnResult) {
+	if result.Verdict == store.Committed {
+		x.yielded(run, d.Turn.Update)
+	}
 	if result.Verdict == store.Committed || result.Verdict == store.StillReady {
 		x.e.waiters.Committed(d.Turn, result.Verdict)
 	}
@@ -189,7 +193,7 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 		x.stall(a.shard, *run, "damaged: "+err.Error(), func() { a.post(dismissed{}) })
 		return false
 	}
-	if p.Granted(s.Items) {
+	if p.HeldBy(run, s.Items) {
 		return true
 	}
 	// It was woken after a suspension without a permit, or by a grant for a former
@@ -214,6 +218,8 @@ func (x *executor) permitted(a *activation, s *store.Snapshot) bool {
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: turn, Done: func(result store.TurnResult) {
 		if result.Verdict != store.Committed {
 			x.undecided(a.shard, run, result)
+		} else {
+			x.yielded(run, turn.Update)
 		}
 		a.post(dismissed{})
 		a.dispatcher().claimSoon() // an item for which it is to be claimed may have arrived

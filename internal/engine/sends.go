@@ -60,6 +60,10 @@ func (x *executor) Sent(in *ownership.Shards, turn *store.Turn, result *store.Tu
 			if answer.Outcome == store.NotFound || answer.Outcome == store.Ended {
 				x.dispatchers.claimSoon() // if it was a watch, the store has answered it
 			}
+			if sends[i].Admit != "" {
+				x.answeredAdmit(in, turn.Run, &sends[i], answer, now)
+				continue
+			}
 			x.applied(in, &sends[i], answer, now)
 		}
 	}
@@ -71,7 +75,7 @@ func (x *executor) Claims(list []*ownership.Shard, in *ownership.Shards, c *stor
 	switch {
 	case c.Start != nil:
 		return append(list, in.Of(c.Start.Shard))
-	case c.RunNo != 0:
+	case c.RunNo != 0 && c.Admit == "":
 		if a := x.memory.Find(c.RunNo); a != nil {
 			list = append(list, in.Of(a.shard.ID()))
 		}

@@ -73,6 +73,7 @@ func (a *activation) submit() {
 	if news.Over = a.turn.ended; a.code != nil {
 		news.News = runner.NewsOf(a.code, turn)
 	}
+	a.x.hint(&a.run, turn)
 	a.x.address(turn)
 	for i := range turn.Entries {
 		if x := &turn.Entries[i]; a.x.e.large.Is(len(x.Value)) {
@@ -87,6 +88,9 @@ func (a *activation) turnAnswered(result store.TurnResult) {
 	turn := a.sent.news.Turn
 	a.x.report.Committed(&a.sent.news, result.Verdict)
 	a.sent.news = report.Turn{} // a run that is parked keeps no values
+	if result.Verdict == store.Committed {
+		a.x.yielded(&a.run, turn.Update)
+	}
 	if result.Verdict == store.Committed && turn.Update != nil && turn.Update.WakeAt != 0 {
 		a.dispatcher().wakeBy(turn.Update.WakeAt)
 	}

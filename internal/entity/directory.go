@@ -34,7 +34,9 @@ func (d *Directory) Introduce(commands []store.Command) []store.Command {
 	for i := range commands {
 		id := commands[i].RunID
 		if s := commands[i].Start; s != nil && s.Queue != nil {
-			id = s.Queue.Ask.RunID
+			if id = s.Queue.Ask.RunID; s.Queue.Line != nil {
+				id = s.Queue.Line.Queue
+			}
 		}
 		if !store.IsEntity(id) || d.existing.has(id) {
 			continue

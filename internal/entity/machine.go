@@ -147,7 +147,7 @@ func (m *Machine) Answer(no store.ItemNo, verdict []byte) {
 func (m *Machine) Advance(now, inboxAt store.Time) {
 	m.bound = max(m.bound, now)
 	m.forget(inboxAt)
-	if m.underWay || m.suspended || m.closed || m.broken != nil {
+	if m.underWay || m.suspended || m.closed || m.broken != nil || m.looks() {
 		return
 	}
 	for len(m.items) > 0 && m.stall == "" && !m.w.Full() {
@@ -232,7 +232,7 @@ func (m *Machine) Take() *store.Turn {
 	turn.Seen, turn.Consumed, turn.Sends = w.seen, w.consumed, w.sends
 	wake := m.cfg.Rules.Wake()
 	switch {
-	case len(m.items) == 0 && m.ticked && !w.more && (wake == 0 || wake >= m.bound+shortWait):
+	case len(m.items) == 0 && m.ticked && !w.more && (wake == 0 || wake >= m.bound+shortWait) && !m.stays():
 		turn.Update = &store.Update{Status: store.Suspended, WakeAt: wake}
 		m.suspended = true
 	case w.empty():

@@ -134,9 +134,10 @@ func (w *Writer) Delete(loc string) {
 // crash, or that does not matter.
 func (w *Writer) Send(c store.Command) {
 	w.sends = append(w.sends, c)
-	if c.Start != nil {
+	switch {
+	case c.Start != nil:
 		w.bytes += len(c.Start.Input)
-	} else {
+	case c.Item != nil:
 		w.bytes += len(c.Item.Value)
 	}
 }

@@ -184,6 +184,12 @@ func (s *observed) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([
 	return items, err
 }
 
+func (s *observed) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Waiter, error) {
+	waiting, err := s.Store.Waiting(ctx, q)
+	s.failed("waiting", err)
+	return waiting, err
+}
+
 func (s *observed) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
 	sum, err := s.Store.Pending(ctx, q)
 	s.failed("pending", err)

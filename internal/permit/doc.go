@@ -3,7 +3,17 @@
 // when it gives one back, package queue knows which run is granted one.
 //
 // A queue is an entity with the ID [EntityID]. A run that is started on a queue has its
-// [Place] in its row, and the store holds it until it is granted a permit:
+// [Place] in its row, and the store holds it until it has a permit.
+//
+// # Runs in a line
+//
+// Where the store has lines (store.Description.Lines) the run waits in its row and sends nothing. The queue reads who
+// waits, and admits runs by their rows (laws 31 to 34 of package store). The act that ends the run, or that suspends a
+// run which holds no permit meanwhile, gives the permit back by itself. [Place.InLine] says so.
+//
+// # Asks
+//
+// Steps, tasks, and runs in a store without lines ask:
 //
 //	run, or a step of it               queue
 //	 │  ask (ticket)                     │

@@ -36,6 +36,8 @@ type Place struct {
 	Cost int `cbor:"6,keyasint,omitempty"`
 	// Above are the IDs of the run's ancestors that are on a queue, the nearest first: they may wait for it.
 	Above []string `cbor:"7,keyasint,omitempty"`
+	// InLine says that the run waits in its row, and has its permit by the mark store.Admitted. It has no ticket.
+	InLine bool `cbor:"8,keyasint,omitempty"`
 }
 
 // Ask is the value of an ask.
@@ -234,7 +236,20 @@ func Has(run *store.Run, items []store.Item) bool {
 		return true
 	}
 	p, _, err := DecodePlace(run.Queue)
-	return err == nil && p.Granted(items)
+	return err == nil && p.HeldBy(run, items)
+}
+
+// HeldBy reports whether a run, which has the place, holds a permit. items are as in Granted.
+func (p *Place) HeldBy(run *store.Run, items []store.Item) bool {
+	if p.InLine {
+		return run.Marks&store.Admitted != 0
+	}
+	return p.Granted(items)
+}
+
+// GaveBack reports whether an update of a run, which had the place, has given back its permit.
+func GaveBack(run *store.Run, u *store.Update) bool {
+	return run.Marks&store.Admitted != 0 && u.MarksOver(store.Admitted)&store.Admitted == 0
 }
 
 // Encode returns the stored form.

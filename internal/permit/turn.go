@@ -7,8 +7,12 @@ import (
 )
 
 // Request adds to the update of a run that is to wait for a permit an ask with a new
-// ticket. p is the run's place in the queue.
+// ticket, unless it waits in its row. p is the run's place in the queue.
 func Request(u *store.Update, run *store.Run, p Place) {
+	if p.InLine {
+		u.Marks |= store.Held
+		return
+	}
 	p.Ticket = NewTicket()
 	u.Marks |= store.Held
 	u.Queue = p.Encode()
@@ -32,6 +36,10 @@ func RequestAgain(u *store.Update, run *store.Run) error {
 // back the permit that it holds or waits for.
 func Release(u *store.Update, run *store.Run) {
 	p, ok, err := DecodePlace(run.Queue)
+	if err == nil && p.InLine {
+		u.Yield = u.Status == store.Suspended // the end gives it back by itself
+		return
+	}
 	if err != nil || !ok || p.Ticket == "" {
 		return // a run whose place cannot be read has never executed
 	}

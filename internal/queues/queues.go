@@ -1,9 +1,10 @@
 // Package queues reads the state of queues, and puts the starts of runs on them. The settings
 // of a queue are remembered for a moment: so long a change may go unnoticed.
 //
-// A run that was started on a queue executes only while it holds a permit. The store
-// holds the run until a grant arrives. When it is loaded the grant is compared with its
-// ticket, and the permit goes back in the commit that ends it. See package permit.
+// A run that was started on a queue executes only while it holds a permit. It waits in the
+// line of the queue; or, in a store without lines, the store holds it until a grant arrives, which
+// is compared with its ticket when it is loaded. The permit goes back in the commit that ends it.
+// See package permit.
 package queues
 
 import (
@@ -32,6 +33,9 @@ const maxKnown = 10_000
 type Config struct {
 	Store store.Store
 	Home  func(group, runID string) store.Shard // the shard of a run that a group serves
+
+	// Lines reports whether runs wait in the line of their queue, and do not ask.
+	Lines func(context.Context) (bool, error)
 
 	// Working returns the context of a read on behalf of a run that executes here.
 	Working func() (context.Context, context.CancelFunc)
@@ -159,14 +163,24 @@ func (q *Queues) Enqueue(ctx context.Context, start *store.Start, p permit.Place
 	if err != nil {
 		return err
 	}
-	q.enqueue(start, p, settings)
+	lines, err := q.cfg.Lines(ctx)
+	if err != nil {
+		return err
+	}
+	q.enqueue(start, p, settings, lines)
 	return nil
 }
 
-// enqueue puts a start on a queue that has the settings.
-func (q *Queues) enqueue(start *store.Start, p permit.Place, settings permit.Settings) {
-	p.Ticket, p.Release = permit.NewTicket(), settings.Release
+// enqueue puts a start on a queue that has the settings: it waits in the line, from its time on, or asks.
+func (q *Queues) enqueue(start *store.Start, p permit.Place, settings permit.Settings, lines bool) {
+	p.Ticket, p.InLine, p.Release = "", lines, settings.Release
 	start.Shard = q.cfg.Home(settings.Group, start.ID)
+	if lines {
+		start.Queue = &store.QueueEntry{Data: p.Encode(),
+			Line: &store.Line{Queue: permit.EntityID(p.Queue), Key: p.Key, Priority: p.Priority}}
+		return
+	}
+	p.Ticket = permit.NewTicket()
 	ask := permit.Ask{RunID: start.ID, At: start.At, After: start.After}
 	start.Queue = &store.QueueEntry{Data: p.Encode(), Ask: p.AskFor(ask)}
 	start.At, start.After = 0, 0
@@ -185,7 +199,11 @@ func (q *Queues) EnqueueChild(start *store.Start, p permit.Place) error {
 	case err != nil:
 		return err
 	}
-	q.enqueue(start, p, settings)
+	lines, err := q.cfg.Lines(ctx)
+	if err != nil {
+		return err
+	}
+	q.enqueue(start, p, settings, lines)
 	return nil
 }
 
@@ -201,7 +219,11 @@ func (q *Queues) Enqueuer(p permit.Place) (func(*store.Start), error) {
 	case err != nil:
 		return nil, err
 	}
-	return func(start *store.Start) { q.enqueue(start, p, settings) }, nil
+	lines, err := q.cfg.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(start *store.Start) { q.enqueue(start, p, settings, lines) }, nil
 }
 
 // EnqueueFork puts the start of a fork on the queue of the other run, if it is on one.

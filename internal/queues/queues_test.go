@@ -71,6 +71,7 @@ func (s *shelf) Inbox(_ context.Context, _ store.RunNo, ids ...string) ([]store.
 
 func newQueues(s *shelf) *queues.Queues {
 	return queues.New(queues.Config{
+		Lines:   func(context.Context) (bool, error) { return false, nil },
 		Store:   s,
 		Home:    func(group, _ string) store.Shard { return store.Shard{Group: group, Slot: 3} },
 		Working: func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },

@@ -56,6 +56,9 @@ func (d *data) apply(c *store.Command, now store.Time, leases []store.Lease, rep
 	if r == nil {
 		return store.Answer{Outcome: store.NotFound}
 	}
+	if c.Admit != "" {
+		return d.admit(r, c, leases, repeat)
+	}
 	if it := r.itemIDs[c.Item.ID]; it != nil {
 		a := store.Answer{Outcome: store.Duplicate, Run: r.answer()}
 		if it.Origin == c.Item.Origin {
@@ -111,6 +114,9 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	}
 	if start.Queue != nil {
 		r.Marks, r.Queue = store.Held, bytes.Clone(start.Queue.Data)
+		if l := start.Queue.Line; l != nil {
+			r.line, r.waitsFrom, r.WakeAt, r.condition = new(*l), max(at, now), 0, ready
+		}
 	}
 	d.runs[r.No], d.ids[r.ID] = r, r
 	if start.Fork != nil {
@@ -123,7 +129,7 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 	if adopted {
 		r.Build = start.Build
 	}
-	if start.Queue != nil {
+	if start.Queue != nil && start.Queue.Line == nil {
 		ask := start.Queue.Ask
 		ask.Claim = false
 		d.apply(&ask, now, nil, false)

@@ -23,7 +23,7 @@ func (d *data) claimable(shards map[store.Shard]bool, fits func(*run) bool, now 
 			due = append(due, r)
 		case d.dirty[r] && d.called(r, fits(r), now):
 			called = append(called, r)
-		case r.condition == ready && takes:
+		case r.condition == ready && takes, takes && r.isCalledByLine(d):
 			marked = append(marked, r)
 		}
 	}

@@ -121,7 +121,8 @@ func prunes(t *store.Turn, incarnation int, loc string) bool {
 // send carries out what a turn sends.
 func (d *data) send(t *store.Turn, c *store.Command, now store.Time, leases []store.Lease, repeat bool) store.Answer {
 	answer := d.apply(c, now, leases, repeat)
-	if (answer.Outcome == store.NotFound || answer.Outcome == store.Ended) && c.Item.Kind == store.ItemWatch {
+	nobody := answer.Outcome == store.NotFound || answer.Outcome == store.Ended
+	if nobody && c.Item != nil && c.Item.Kind == store.ItemWatch {
 		if r := d.runs[t.Run]; !r.Status.Terminal() && r.itemIDs[c.Item.ID] == nil {
 			d.insert(r, storekit.UnwatchableEnd(c.Item), now)
 		}
@@ -340,7 +341,10 @@ func (d *data) update(r *run, u *store.Update, now store.Time) store.Verdict {
 		}
 		r.Ended, r.Expires = 0, 0
 	}
-	r.Status, r.Marks, r.Reason, r.Waits = u.Status, u.Marks, u.Reason, bytes.Clone(u.Waits)
+	if u.Marks&store.Held != 0 && r.Marks&store.Held == 0 {
+		r.waitsFrom = now
+	}
+	r.Status, r.Marks, r.Reason, r.Waits = u.Status, u.MarksOver(r.Marks), u.Reason, bytes.Clone(u.Waits)
 	r.WakeAt = 0
 	if u.Status == store.Suspended || u.Status == store.Queued && u.WakeAt > now {
 		r.WakeAt = u.WakeAt

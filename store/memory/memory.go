@@ -59,6 +59,8 @@ type run struct {
 	itemIDs   map[string]*store.Item
 	feeds     map[feedKey]*feed
 	audit     []store.Audit
+	line      *store.Line // nil: it is in none
+	waitsFrom store.Time  // in its line
 }
 
 type entryKey struct {
@@ -187,7 +189,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 	}
 	d := store.Description{
 		ID: s.id, Kind: "memory", Schema: 1, Slots: s.slots, Durable: "nothing survives the process", Now: now,
-		OwnClock:  !s.given,
+		OwnClock: !s.given, Lines: true,
 		Workflows: slices.Sorted(maps.Keys(s.workflows)),
 	}
 	for _, n := range s.nodes {

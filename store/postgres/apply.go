@@ -98,15 +98,16 @@ func (r rows) FindRun(id string, no store.RunNo) (store.Run, int64, error) {
 }
 
 // InsertRun implements sqlstore.Rows.
-func (r rows) InsertRun(run *store.Run, ready int64) (bool, error) {
+func (r rows) InsertRun(run *store.Run, ready int64, line sqlstore.Line) (bool, error) {
 	var no int64
 	inserted, err := r.q.row(`INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no,
-			parent_loc, created, started, input, tags, headers, marks, queue, build)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18) ON CONFLICT (id) DO NOTHING RETURNING run_no`,
+			parent_loc, created, started, input, tags, headers, marks, queue, build, q, qkey, qline)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21)
+		ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{
 			run.ID, run.Shard.Group, run.Shard.Slot, run.Workflow, run.Status, ready, null(run.WakeAt), run.Seed[:], run.Parent,
 			[]byte(run.ParentLoc), run.Created, run.Started, run.Input, sqlstore.EncodeTags(run.Tags), run.Headers, run.Marks,
-			run.Queue, []byte(run.Build),
+			run.Queue, []byte(run.Build), line.Queue, line.Key, line.Order,
 		}, &no)
 	if inserted {
 		run.No = store.RunNo(no)

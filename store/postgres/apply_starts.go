@@ -38,7 +38,7 @@ func (s *Store) newStartSet(commands []store.Command) *startSet {
 	ids, more := make(map[string]bool, len(commands)), false
 	for i := range commands {
 		st := commands[i].Start
-		if st == nil || st.Fork != nil || ids[st.ID] || st.Queue != nil && st.Queue.Ask.Start != nil {
+		if st == nil || st.Fork != nil || ids[st.ID] || asks(st) && st.Queue.Ask.Start != nil {
 			return nil
 		}
 		ids[st.ID] = true
@@ -56,7 +56,7 @@ func (s *Store) newStartSet(commands []store.Command) *startSet {
 		}
 	}
 	for i := range commands {
-		if queue := commands[i].Start.Queue; queue != nil {
+		if queue := commands[i].Start.Queue; asks(commands[i].Start) {
 			if queue.Ask.Item.Kind.Verb() || ids[queue.Ask.RunID] {
 				return nil
 			}
@@ -64,6 +64,25 @@ func (s *Store) newStartSet(commands []store.Command) *startSet {
 		}
 	}
 	return q
+}
+
+// asks reports whether a start sends an item to its queue.
+func asks(st *store.Start) bool { return st.Queue != nil && st.Queue.Line == nil }
+
+// lineColumns are the columns of starts in lines: NULL for the others.
+type lineColumns struct {
+	queues, keys []*string
+	priorities   [][]byte // the first bytes of store.LineKey
+}
+
+func (c *lineColumns) add(st *store.Start) {
+	if st.Queue == nil || st.Queue.Line == nil {
+		c.queues, c.keys, c.priorities = append(c.queues, nil), append(c.keys, nil), append(c.priorities, nil)
+		return
+	}
+	l := st.Queue.Line
+	c.queues, c.keys = append(c.queues, &l.Queue), append(c.keys, &l.Key)
+	c.priorities = append(c.priorities, store.LineKey(l.Priority, 0)[:4])
 }
 
 func (c *sentItems) add(id string, no store.RunNo, it *store.Item) {
@@ -81,14 +100,17 @@ func (c *sentItems) add(id string, no store.RunNo, it *store.Item) {
 
 const (
 	startAll = `WITH x AS (INSERT INTO stet.runs (id, grp, slot, workflow, status, ready, wake_at, seed, parent_no,
-			parent_loc, created, started, input, headers, tags, queue, marks)
-		SELECT q.id, q.grp, q.slot, q.workflow, {queued}, CASE WHEN w.at>b.now THEN {idle} ELSE {ready} END,
-			CASE WHEN w.at>b.now THEN w.at END, q.seed, q.parent, q.loc, b.now, 0, q.input, q.headers, q.tags, q.queue,
-			CASE WHEN q.queue IS NULL THEN 0 ELSE {held} END
+			parent_loc, created, started, input, headers, tags, queue, marks, q, qkey, qline)
+		SELECT q.id, q.grp, q.slot, q.workflow, {queued},
+			CASE WHEN w.at>b.now AND q.q IS NULL THEN {idle} ELSE {ready} END,
+			CASE WHEN w.at>b.now AND q.q IS NULL THEN w.at END, q.seed, q.parent, q.loc, b.now, 0, q.input,
+			q.headers, q.tags, q.queue,
+			CASE WHEN q.queue IS NULL THEN 0 ELSE {held} END, q.q, q.qkey, q.prio||int8send(greatest(w.at, b.now))
 		FROM (SELECT ` + nowExpr + ` AS now OFFSET 0) b, unnest($3::text[], $4::text[], $5::bigint[], $6::text[],
 				$7::bytea[], $8::bigint[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bigint[], $13::bigint[],
-				$14::bytea[], $15::bytea[])
-				WITH ORDINALITY q(id, grp, slot, workflow, seed, parent, loc, input, headers, at, after, tags, queue, place),
+				$14::bytea[], $15::bytea[], $16::text[], $17::text[], $18::bytea[])
+				WITH ORDINALITY q(id, grp, slot, workflow, seed, parent, loc, input, headers, at, after, tags, queue, q, qkey,
+				prio, place),
 			LATERAL (SELECT greatest(q.at, CASE WHEN q.after>0 THEN b.now+q.after ELSE 0 END) AS at) w
 		ORDER BY q.place ON CONFLICT (id) DO NOTHING RETURNING id, run_no, created)
 		SELECT array_agg(id), array_agg(run_no), coalesce(max(created), 0) FROM x`
@@ -115,6 +137,7 @@ func (q *startSet) queue(s *Store, batch *pgx.Batch) {
 		slots, parents, ats, afters                []int64
 		seeds, locs, inputs, headers, tags, queues [][]byte
 		tagged, keys, values                       []string
+		lines                                      lineColumns
 	}
 	for i := range q.commands {
 		st := q.commands[i].Start
@@ -134,9 +157,10 @@ func (q *startSet) queue(s *Store, batch *pgx.Batch) {
 			queue = append([]byte{}, st.Queue.Data...)
 		}
 		c.queues = append(c.queues, queue)
+		c.lines.add(st)
 	}
 	batch.Queue(s.sql(startAll), q.floor, q.test, c.ids, c.groups, c.slots, c.workflows, c.seeds, c.parents, c.locs,
-		c.inputs, c.headers, c.ats, c.afters, c.tags, c.queues)
+		c.inputs, c.headers, c.ats, c.afters, c.tags, c.queues, c.lines.queues, c.lines.keys, c.lines.priorities)
 	if q.tags = len(c.tagged) > 0; q.tags {
 		batch.Queue(s.sql(tagStarted), c.tagged, c.keys, c.values)
 	}

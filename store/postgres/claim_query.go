@@ -70,6 +70,8 @@ var claimParts = func() params {
 		"sleeps":   "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0",
 		"isDue":    "r.wake_at IS NOT NULL AND r.marks & {pausedOrHeld} = 0 AND r.wake_at<=(SELECT now FROM t)",
 		"isMarked": "r.ready={ready} AND r.marks & {pausedOrHeld} = 0",
+		"waits":    sqlstore.Waits,
+		"isEntity": "r.workflow>='" + store.EntityPrefix + "' AND r.workflow<'" + store.AfterEntityPrefix + "'",
 		"ofSort":   "r.workflow=s.workflow AND r.grp=s.grp",
 		"noMore":   ", ''::text, ''::text, ''::bytea",
 		"ofLine":   ", ''::text, s.workflow, ''::bytea",
@@ -115,7 +117,14 @@ var claimText = claimParts.in(`WITH RECURSIVE t AS MATERIALIZED (SELECT @now AS 
 		(SELECT r.workflow, r.grp, r.build FROM stet.runs r WHERE @isMarked ORDER BY r.workflow, r.grp, r.build LIMIT 1)
 		UNION ALL SELECT n.* FROM readies s, LATERAL (SELECT r.workflow, r.grp, r.build FROM stet.runs r
 			WHERE @isMarked AND (r.workflow, r.grp, r.build)>(s.workflow, s.grp, s.build)
-			ORDER BY r.workflow, r.grp, r.build LIMIT 1) n)
+			ORDER BY r.workflow, r.grp, r.build LIMIT 1) n),
+	lined(q) AS (
+		(SELECT r.q FROM stet.runs r WHERE @waits ORDER BY r.q LIMIT 1)
+		UNION ALL SELECT n.* FROM lined s, LATERAL (SELECT r.q FROM stet.runs r
+			WHERE @waits AND r.q>s.q ORDER BY r.q LIMIT 1) n),
+	asleep AS MATERIALIZED (SELECT r.* FROM lined s, LATERAL (
+		SELECT r.run_no, r.grp, r.slot, r.workflow, r.build FROM stet.runs r WHERE r.id=s.q AND r.ready+0={idle}
+			AND r.status+0={suspended} AND r.marks & {paused} = 0 AND @isEntity AND @here OFFSET 0) r)
 	(SELECT @due, r.run_no, r.wake_at@ofLine FROM waking s, LATERAL (SELECT r.run_no, r.wake_at FROM stet.runs r
 			WHERE @ofSort AND @isDue AND r.ready+0={idle} AND @fitsBy AND @here ORDER BY r.wake_at, r.run_no LIMIT $11) r
 		WHERE s.workflow=ANY($9::text[]) AND s.grp=ANY($6::text[])
@@ -123,9 +132,12 @@ var claimText = claimParts.in(`WITH RECURSIVE t AS MATERIALIZED (SELECT @now AS 
 	UNION ALL (SELECT DISTINCT @called, r.run_no, 0::bigint@noMore FROM new r
 		WHERE r.ready<>{claimed} AND NOT (@isDue AND @fits) AND @callsIfFit ORDER BY r.run_no LIMIT $11)
 	UNION ALL (SELECT @marked, r.run_no, 0::bigint@ofLine FROM readies s, LATERAL (SELECT r.run_no FROM stet.runs r
-			WHERE @ofSort AND r.build=s.build AND @isMarked AND @here ORDER BY r.run_no LIMIT $11) r
+			WHERE @ofSort AND r.build=s.build AND @isMarked AND @here
+				AND r.run_no NOT IN (SELECT r.run_no FROM new r WHERE @callsIfFit) ORDER BY r.run_no LIMIT $11) r
 		WHERE s.workflow=ANY($9::text[]) AND ($10::bytea='' OR s.build<=$10::bytea) AND s.grp=ANY($6::text[])
 		ORDER BY row_number() OVER (PARTITION BY s.workflow ORDER BY r.run_no), r.run_no LIMIT $11)
+	UNION ALL (SELECT @marked, r.run_no, 0::bigint, ''::text, r.workflow, ''::bytea FROM asleep r WHERE @fits
+		ORDER BY r.run_no LIMIT $11)
 	UNION ALL (SELECT @hasItems, 0::bigint, 0::bigint@noMore
 		WHERE EXISTS (SELECT 1 FROM new r WHERE r.ready={claimed} OR r.status IN {ended}))
 	UNION ALL (SELECT @isLate, 0::bigint, 0::bigint@noMore
@@ -147,6 +159,7 @@ var claimText = claimParts.in(`WITH RECURSIVE t AS MATERIALIZED (SELECT @now AS 
 				WHERE @ofSort AND r.build=s.build AND @isMarked ORDER BY r.run_no LIMIT @mostBad) r
 				WHERE @asked AND s.grp=ANY($6::text[])
 					AND NOT (s.workflow=ANY($9::text[]) AND ($10::bytea='' OR s.build<=$10::bytea))
+			UNION ALL SELECT r.* FROM asleep r WHERE @asked
 			UNION ALL SELECT r.run_no, r.grp, r.slot, r.workflow, r.build FROM new r
 				WHERE r.ready<>{claimed} AND @asked AND @callsAnyNode) r
 		WHERE NOT @fits AND @here AND r.run_no NOT IN (SELECT r.run_no FROM new r WHERE @callsWithoutCode)

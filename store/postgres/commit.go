@@ -382,7 +382,7 @@ func (t *committing) UpdateRun(turn *store.Turn, c *sqlstore.Change) error {
 		set.to("expires", null(c.Expires))
 	}
 	set.to("status", c.Status)
-	set.to("marks", c.Marks)
+	set.text("marks=" + set.arg(c.Marks) + "::bigint & (marks | ~{admitted})")
 	set.to("ready", c.Ready)
 	set.to("wake_at", null(c.WakeAt))
 	set.to("reason", []byte(c.Reason))

@@ -147,6 +147,9 @@ func (f *flatBatch) receivers() *values {
 	for _, k := range f.riders.facts {
 		nos = append(nos, k.run)
 	}
+	for _, c := range f.riders.admits {
+		nos = append(nos, int64(c.RunNo))
+	}
 	v.numbers(nos)
 	return v
 }

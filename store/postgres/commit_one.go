@@ -230,7 +230,7 @@ func (f *flatBatch) oneStatement(kind oneKind, conn *pgx.Conn, at stamp, last cl
 	v.bool(clears(u.Update))
 	v.bool(u.Isolate)
 	v.bytea([]byte(u.Build))
-	v.short(int64(u.Marks))
+	v.short(int64(u.MarksOver(store.Admitted)))
 	v.bytea([]byte(u.Reason))
 	v.bytea(u.Waits)
 	v.bytea(u.Output)

@@ -200,6 +200,10 @@ func (f *flatBatch) command(turn int64, c *store.Command) bool {
 		f.riders.facts = append(f.riders.facts, k)
 		return true
 	}
+	if c.Admit != "" {
+		f.riders.admits, f.claims = append(f.riders.admits, c), f.claims || c.Claim
+		return true
+	}
 	st, id := c.Start, c.RunID
 	if st != nil {
 		id = st.ID
@@ -216,7 +220,7 @@ func (f *flatBatch) command(turn int64, c *store.Command) bool {
 	case known: // by a former command
 		f.again = true
 		return false
-	case st.Fork != nil, st.Queue != nil && st.Queue.Ask.Start != nil:
+	case st.Fork != nil, asks(st) && st.Queue.Ask.Start != nil:
 		return false
 	default:
 		f.starts = append(f.starts, startRow{turn, c.Claim && st.Queue == nil, st})
@@ -322,7 +326,7 @@ func (f *flatBatch) addUpdates(v *values) {
 	slices.SortFunc(u, func(a, b updateRow) int { return cmp.Compare(a.run, b.run) })
 	numbersOf(v, u, func(u updateRow) int64 { return u.run })
 	numbersOf(v, u, func(u updateRow) int64 { return int64(u.Status) })
-	numbersOf(v, u, func(u updateRow) int64 { return int64(u.Marks) })
+	numbersOf(v, u, func(u updateRow) int64 { return int64(u.MarksOver(store.Admitted)) })
 	numbersOf(v, u, func(u updateRow) int64 { return int64(u.WakeAt) })
 	bytesOf(v, u, func(u updateRow) string { return u.Reason })
 	bytesOf(v, u, func(u updateRow) string { return u.Build })

@@ -58,7 +58,7 @@ const (
 func (f *flatBatch) mayBeKnown() (list []asked) {
 	add := func(turn int, commands []store.Command) {
 		for i := range commands {
-			if c := &commands[i]; c.Start == nil || c.Start.Fork == nil {
+			if c := &commands[i]; c.Admit == "" && (c.Start == nil || c.Start.Fork == nil) {
 				list = append(list, asked{turn, c})
 			}
 		}

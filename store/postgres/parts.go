@@ -81,7 +81,7 @@ const (
 
 	updatedValues = `CASE WHEN @clear AND NOT @alone THEN 0 ELSE r.suspect END,
 			CASE WHEN @clear OR NOT @alone THEN 0 ELSE r.strikes END, @alone,
-			greatest(r.build, @build), @status, @marks, @reason, @waits, coalesce(@output, r.output),
+			greatest(r.build, @build), @status, @marks & (r.marks | ~{admitted}), @reason, @waits, coalesce(@output, r.output),
 			CASE WHEN @status={suspended} OR @status={queued} AND @wake>now THEN nullif(@wake, 0) END,
 			CASE WHEN @status={running} AND @marks & {paused} = 0 AND NOT @back THEN {claimed}
 				WHEN @status={running} OR @status={queued} AND @wake<=now THEN {ready} ELSE {idle} END,

@@ -14,7 +14,8 @@ import (
 
 // Describe implements store.Store.
 func (s *Store) Describe(ctx context.Context) (store.Description, error) {
-	d := store.Description{ID: s.id, Kind: "postgres", Schema: s.version, Slots: s.slots, Durable: s.durable}
+	d := store.Description{ID: s.id, Kind: "postgres", Schema: s.version, Slots: s.slots, Lines: true,
+		Durable: s.durable}
 	floor, test := s.times()
 	lengths := map[[2]string]store.Delay{} // of leases, by node and boot
 	err := s.single(on(ctx, s.leasing), "describe the store", func(t *tx) error {

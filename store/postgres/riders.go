@@ -31,6 +31,7 @@ type riders struct {
 	held      []updateRow // updates that are held back
 	facts     []*fact     // commands that write nothing
 	retagged  []retagRow
+	admits    []*store.Command
 	sends     bool   // the items ride as well
 	posts     []post // for other databases
 }
@@ -72,12 +73,12 @@ func (r *riders) emptied() riders {
 	return riders{values: emptied(r.values), streams: emptied(r.streams), appends: emptied(r.appends),
 		prunes: emptied(r.prunes), answers: emptied(r.answers), continues: emptied(r.continues),
 		queued: emptied(r.queued), tagged: emptied(r.tagged), held: emptied(r.held), posts: emptied(r.posts),
-		facts: emptied(r.facts), retagged: emptied(r.retagged)}
+		facts: emptied(r.facts), retagged: emptied(r.retagged), admits: emptied(r.admits)}
 }
 
 func (r *riders) any() bool {
 	return r.sends || len(r.values)+len(r.streams)+len(r.prunes)+len(r.answers)+len(r.continues)+
-		len(r.queued)+len(r.held)+len(r.posts)+len(r.facts)+len(r.retagged) > 0
+		len(r.queued)+len(r.held)+len(r.posts)+len(r.facts)+len(r.retagged)+len(r.admits) > 0
 }
 
 // turn takes the rarer parts of a turn. It reports false for some that need more care.
@@ -137,7 +138,7 @@ func (r *riders) start(f *flatBatch, turn int64, st *store.Start) {
 		f.addSend(sendRow{turn, &store.Command{RunID: st.ID, Item: &st.Items[i]}, true})
 		r.sends = true
 	}
-	if st.Queue != nil && !f.seat.elsewhere(&st.Queue.Ask) {
+	if asks(st) && !f.seat.elsewhere(&st.Queue.Ask) {
 		ask := st.Queue.Ask
 		ask.Claim = false
 		f.ids[ask.RunID] = true
@@ -230,8 +231,11 @@ const (
 			FROM (SELECT array_position($1, r.run_no) AS k OFFSET 0) q)
 		WHERE r.run_no=ANY($1)` + done
 
-	queueRuns = `WITH x AS (UPDATE stet.runs r SET (tags, queue, marks) = (
-			SELECT $2[k], $3[k], CASE WHEN $4[k] THEN r.marks | {held} ELSE r.marks END
+	queueRuns = `WITH x AS (UPDATE stet.runs r SET (tags, queue, marks, q, qkey, qline, wake_at, ready) = (
+			SELECT $2[k], $3[k], CASE WHEN $4[k] THEN r.marks | {held} ELSE r.marks END,
+				convert_from($5[k], 'UTF8'), convert_from($6[k], 'UTF8'),
+				$7[k] || int8send(coalesce(r.wake_at, r.created)),
+				CASE WHEN $5[k] IS NULL THEN r.wake_at END, CASE WHEN $5[k] IS NULL THEN r.ready ELSE {ready} END
 			FROM (SELECT array_position($1, r.id) AS k OFFSET 0) q)
 		WHERE r.id=ANY($1)` + done
 
@@ -360,6 +364,9 @@ func (r *riders) after(f *flatBatch, at stamp) (list []statement) {
 		byteasOf(v, bodies, func(b []byte) []byte { return b })
 		add(postText, v)
 	}
+	if len(r.admits) > 0 {
+		list = append(list, f.admitStatement(at))
+	}
 	if r.sends && len(f.sends) > 0 {
 		list = append(list, f.sendStatement(at))
 		if f.claims {
@@ -429,6 +436,13 @@ func (r *riders) addQueued(add func(string, *values)) {
 		return append([]byte{}, s.Queue.Data...)
 	})
 	boolsOf(v, q, func(s *store.Start) bool { return s.Queue != nil })
+	lines := lineColumns{}
+	for _, s := range q {
+		lines.add(s)
+	}
+	byteasOf(v, lines.queues, optional)
+	byteasOf(v, lines.keys, optional)
+	byteasOf(v, lines.priorities, func(p []byte) []byte { return p })
 	add(queueRuns, v)
 	if t := r.tagged; len(t) > 0 {
 		v := newValues()

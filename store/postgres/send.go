@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,6 +40,7 @@ func refusedAtOnce(err error) bool {
 type answer struct {
 	now                                store.Time
 	started, items, receivers, claimed []int64
+	admitted                           []int64                    // and claimed
 	runs                               map[store.RunNo]*store.Run // the receivers
 }
 
@@ -79,7 +81,7 @@ func (f *flatBatch) sendMore(ctx context.Context, s *Store, conn *pgx.Conn, is s
 	} else {
 		list = append(list, is)
 	}
-	if len(f.sends)+len(f.riders.facts) > 0 {
+	if len(f.sends)+len(f.riders.facts)+len(f.riders.admits) > 0 {
 		list = append(list, statement{receiversText, f.receivers(), func(a *answer, rows *pgconn.ResultReader) error {
 			return a.readReceivers(conn, rows)
 		}})
@@ -129,6 +131,13 @@ func (f *flatBatch) result(got *answer) (store.BatchResult, error) {
 				return a, fmt.Errorf("commit a batch: %w: run number %d is not there", store.ErrDamaged, k.run)
 			}
 			return a, nil
+		}
+		if c.Admit != "" {
+			run := got.runs[c.RunNo]
+			if run == nil {
+				return store.Answer{}, fmt.Errorf("commit a batch: %w: run number %d is not there", store.ErrDamaged, c.RunNo)
+			}
+			return store.Answer{Outcome: store.Applied, Run: *run, Claimed: slices.Contains(got.admitted, int64(c.RunNo))}, nil
 		}
 		skip()
 		if c.Start != nil {
@@ -184,7 +193,7 @@ func started(st *store.Start, no store.RunNo, claim bool, now store.Time) store.
 	if st.After > 0 {
 		at = max(at, now+store.Time(st.After))
 	}
-	if at > now {
+	if at > now && (st.Queue == nil || st.Queue.Line == nil) {
 		run.WakeAt = at
 		return store.Answer{Outcome: store.Applied, Run: run}
 	}

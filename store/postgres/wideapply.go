@@ -16,6 +16,9 @@ func (w *Wide) Apply(ctx context.Context, commands []store.Command) ([]store.Ans
 	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
+	if err := storekit.RefuseLines(commands); err != nil {
+		return nil, 0, err
+	}
 	if err := w.checkCommands(commands); err != nil {
 		return nil, 0, err
 	}

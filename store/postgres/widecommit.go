@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/storekit"
 )
 
 // part is the part of a batch that one database writes in one act.
@@ -227,6 +228,9 @@ func (w *Wide) checkSlots(slots ...int) error {
 
 func (w *Wide) validate(b *store.Batch) error {
 	if err := b.Validate(); err != nil {
+		return err
+	}
+	if err := storekit.RefuseLinesOf(b); err != nil {
 		return err
 	}
 	for i := range b.Leases {

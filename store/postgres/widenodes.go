@@ -35,6 +35,7 @@ func (w *Wide) Describe(ctx context.Context) (store.Description, error) {
 	}
 	sum := storekit.MergeDescriptions(list)
 	sum.ID, sum.Kind, sum.Slots, sum.Lanes = w.place.Store, "postgres", len(w.place.Slots), len(w.lanes)
+	sum.Lines = false // a line and its queue may be in two databases
 	sum.Durable = fmt.Sprintf("%d databases; %s", len(w.databases), sum.Durable)
 	return sum, nil
 }

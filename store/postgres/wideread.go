@@ -99,6 +99,11 @@ func (w *Wide) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]sto
 	return s.Inbox(ctx, run, ids...)
 }
 
+// Waiting implements store.Store: a store over several databases has no lines.
+func (w *Wide) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Waiter, error) {
+	return w.first().Waiting(ctx, q)
+}
+
 // Pending implements store.Store.
 func (w *Wide) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
 	s, err := w.home(ctx, q.Run)
@@ -439,6 +444,9 @@ func (w *Wide) applyTx(q func(*Store) querier, commands []store.Command) ([]stor
 		return nil, store.ErrClosed
 	}
 	if err := storekit.ValidateCommands(commands); err != nil {
+		return nil, err
+	}
+	if err := storekit.RefuseLines(commands); err != nil {
 		return nil, err
 	}
 	if err := w.checkCommands(commands); err != nil {

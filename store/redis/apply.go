@@ -13,6 +13,9 @@ func (s *Store) Apply(ctx context.Context, commands []store.Command) ([]store.An
 	if err := storekit.ValidateCommands(commands); err != nil {
 		return nil, 0, err
 	}
+	if err := storekit.RefuseLines(commands); err != nil {
+		return nil, 0, err
+	}
 	if err := s.check(commands); err != nil {
 		return nil, 0, err
 	}

@@ -45,6 +45,9 @@ func (s *Store) validate(b *store.Batch) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
+	if err := storekit.RefuseLinesOf(b); err != nil {
+		return err
+	}
 	if err := s.check(b.Commands); err != nil {
 		return err
 	}

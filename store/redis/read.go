@@ -200,6 +200,15 @@ func (s *Store) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]st
 	}
 }
 
+// Waiting implements store.Store: this store has no lines.
+func (s *Store) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Waiter, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	_, err := s.time(ctx, 0)
+	return nil, err
+}
+
 // Pending implements store.Store.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (sum store.Pending, err error) {
 	if q.Run < 0 || q.Kinds != nil && len(q.Kinds) == 0 {

@@ -120,7 +120,7 @@ func (f *runFields) run() (store.Run, int64) {
 }
 
 // InsertRun implements sqlstore.Rows.
-func (r *rows) InsertRun(run *store.Run, ready int64) (bool, error) {
+func (r *rows) InsertRun(run *store.Run, ready int64, line sqlstore.Line) (bool, error) {
 	input := run.Input
 	if len(input) > smallPayload {
 		input = nil
@@ -131,13 +131,16 @@ func (r *rows) InsertRun(run *store.Run, ready int64) (bool, error) {
 	}
 	var no int64
 	inserted, err := r.row(`INSERT INTO stet_runs (run_no, id, grp, slot, workflow, status, ready, wake_at, seed,
-			parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp, marks, queue, build)
-		VALUES (`+above("1", "run_no", "stet_runs")+`,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+			parent_no, parent_loc, created, started, input_size, input, tags, headers, stamp, marks, queue, build,
+			q, qkey, qline)
+		VALUES (`+above("1", "run_no", "stet_runs")+`
+			,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (id) DO NOTHING RETURNING run_no`,
 		[]any{
 			run.ID, run.Shard.Group, int64(run.Shard.Slot), run.Workflow, int64(run.Status), ready, wakeAt, run.Seed[:],
 			int64(run.Parent), []byte(run.ParentLoc), int64(run.Created), int64(run.Started), int64(len(run.Input)), input,
 			sqlstore.EncodeTags(run.Tags), run.Headers, r.stamp, int64(run.Marks), run.Queue, run.Build,
+			line.Queue, line.Key, line.Order,
 		}, &no)
 	if err != nil || !inserted {
 		return false, err

@@ -106,8 +106,9 @@ const (
 const (
 	dueRuns = "SELECT r.run_no, r.wake_at FROM stet_runs r INDEXED BY stet_runs_wake WHERE " + here +
 		" AND r.workflow=?6 AND " + due + " AND " + notLater + " ORDER BY r.wake_at, r.run_no LIMIT ?7"
-	markedRuns = "SELECT r.run_no, 0 FROM stet_runs r INDEXED BY stet_runs_ready WHERE " + here +
-		" AND r.workflow=?6 AND r.build=?7 AND " + marked + " ORDER BY r.run_no LIMIT ?8"
+	markedRuns = markedBy + " ORDER BY r.run_no LIMIT ?8"
+	markedBy   = "SELECT r.run_no, 0 FROM stet_runs r INDEXED BY stet_runs_ready WHERE " + here +
+		" AND r.workflow=?6 AND r.build=?7 AND " + marked
 	nextWake = "SELECT coalesce(min(r.wake_at), 0) FROM stet_runs r INDEXED BY stet_runs_wake WHERE " + here +
 		" AND r.workflow=?6 AND " + sleeping + " AND r.wake_at>?3 AND r.ready={idle} AND " + notLater
 )
@@ -117,6 +118,11 @@ const newsOf = "stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON
 
 var calledRuns = "SELECT DISTINCT r.run_no, 0 FROM " + newsOf + " WHERE " + news + " AND r.ready<>{claimed} AND " +
 	here + " AND NOT (" + due + " AND " + fits + ") AND " + sqlstore.Calls("i", fits) + " ORDER BY r.run_no LIMIT ?6"
+
+// markedUncalled is markedRuns where there are unexamined items: a run with one that calls it is in the line of those
+// alone, although they may be too many for the answer.
+var markedUncalled = markedBy + " AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND " +
+	news + " AND " + sqlstore.Calls("i", fits) + ") ORDER BY r.run_no LIMIT ?8"
 
 // anything is the first query of a look, and the only one if nothing waits. Its rows are,
 // of each shard,
@@ -130,6 +136,7 @@ var calledRuns = "SELECT DISTINCT r.run_no, 0 FROM " + newsOf + " WHERE " + news
 var anything = strings.NewReplacer("IN_SHARD", "r.grp=l.grp AND r.slot=l.slot",
 	"WAKING", "stet_runs r INDEXED BY stet_runs_wake", "SLEEPING", sleeping,
 	"READY", "stet_runs r INDEXED BY stet_runs_ready", "MARKED", marked, "NEWS", news,
+	"WAITING", "stet_runs r INDEXED BY stet_runs_waiting WHERE "+sqlstore.Waits,
 	"{isDue}", strconv.Itoa(isDue), "{isCalled}", strconv.Itoa(isCalled), "{isMarked}", strconv.Itoa(isMarked)).Replace(`WITH RECURSIVE
 	shards(at, grp, slot) AS (SELECT key, value->>0, value->>1 FROM json_each(?1)),
 	waking(at, grp, slot, workflow) AS (
@@ -146,7 +153,7 @@ var anything = strings.NewReplacer("IN_SHARD", "r.grp=l.grp AND r.slot=l.slot",
 		UNION ALL SELECT at, grp, slot, workflow, (SELECT min(r.build) FROM READY WHERE IN_SHARD AND MARKED
 			AND r.workflow=l.workflow AND r.build>l.build) FROM built l WHERE l.build IS NOT NULL)
 	SELECT at, {isCalled}, coalesce((SELECT epoch FROM stet_leases WHERE grp=l.grp AND slot=l.slot AND node<>''), 0),
-		EXISTS (SELECT 1 FROM stet_inbox i WHERE NEWS), '', '' FROM shards l
+		EXISTS (SELECT 1 FROM stet_inbox i WHERE NEWS), EXISTS (SELECT 1 FROM WAITING), '' FROM shards l
 	UNION ALL SELECT at, {isDue},
 		(SELECT min(r.wake_at) FROM WAKING WHERE IN_SHARD AND SLEEPING AND r.workflow=l.workflow),
 		0, workflow, '' FROM waking l WHERE workflow IS NOT NULL
@@ -156,6 +163,7 @@ var anything = strings.NewReplacer("IN_SHARD", "r.grp=l.grp AND r.slot=l.slot",
 type shardState struct {
 	epoch  int64
 	items  bool     // of whatever shard
+	lines  bool     // a run waits in a line, of whatever shard
 	due    []string // workflows
 	asleep []string // workflows, those that are due too
 	marked []ofBuild
@@ -171,7 +179,7 @@ func (q *claimQuery) look(c *conn, now store.Time) ([]shardState, error) {
 		st, no, workflow := &states[r.ColumnInt64(0)], r.ColumnInt64(2), r.ColumnText(4)
 		switch r.ColumnInt64(1) {
 		case isCalled:
-			st.epoch, st.items = no, r.ColumnBool(3)
+			st.epoch, st.items, st.lines = no, r.ColumnBool(3), r.ColumnBool(4)
 		case isDue:
 			st.asleep = append(st.asleep, workflow)
 			if store.Time(no) <= now {
@@ -256,11 +264,20 @@ func (l *lookShard) run() error {
 		}
 		l.resting += int(n)
 	}
+	query := markedRuns
+	if l.items {
+		query = markedUncalled
+	}
 	for _, runs := range l.marked {
 		if l.loads(runs) {
-			if err := l.find(isMarked, runs.workflow, markedRuns, runs.workflow, runs.build, l.req.Limit+1); err != nil {
+			if err := l.find(isMarked, runs.workflow, query, runs.workflow, runs.build, l.req.Limit+1); err != nil {
 				return err
 			}
+		}
+	}
+	if l.lines {
+		if err := l.findLined(); err != nil {
+			return err
 		}
 	}
 	return l.wake(l.c, l.args, l.asleep)
@@ -337,6 +354,16 @@ func (l *lookShard) unservable() error {
 	}
 	if l.items {
 		if err := find(unfitCalled); err != nil {
+			return err
+		}
+	}
+	if l.lines {
+		err := l.c.each(unfitLined, l.args, func(s *sqlite3.Stmt) error {
+			workflow, build := s.ColumnText(1), s.ColumnText(2)
+			latest[workflow] = max(latest[workflow], build)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}

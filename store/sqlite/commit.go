@@ -246,7 +246,7 @@ var updateTexts = func() (texts [len(suspicions)][2][3]string) {
 		for anyBuild, build := range [...]string{"max(build, ?2)", "?2"} {
 			held := "UPDATE stet_runs SET " + suspicions[i] + ", build=" + build
 			plain := held + ", ended=CASE WHEN ?3<0 THEN ended ELSE ?3 END, expires=CASE WHEN ?3<0 THEN expires ELSE ?13 END, " +
-				"status=?4, marks=?5, ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), " +
+				"status=?4, marks=?5 & (marks | ~{admitted}), ready=?6, wake_at=?7, reason=?8, waits=?9, generation=max(generation, ?10), " +
 				"started=CASE WHEN started=0 THEN ?11 ELSE started END, queue=coalesce(?12, queue)"
 			texts[i][anyBuild] = [...]string{
 				updateHeld:   held + " WHERE run_no=?1",

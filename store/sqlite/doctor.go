@@ -41,6 +41,8 @@ var checks = []check{
 	{"consumed items have no value, pending ones no verdict", `SELECT count(*) FROM stet_inbox
 		WHERE state NOT IN ({new},{seen},{consumed},{dead}) OR state={consumed} AND val IS NOT NULL OR state<{consumed}
 		AND verdict IS NOT NULL`},
+	{"only runs in a line are admitted", `SELECT count(*) FROM stet_runs WHERE marks & {admitted} <> 0
+		AND (q IS NULL OR marks & {held} <> 0 OR status IN {ended})`},
 	{"live runs can be reached", `SELECT count(*) FROM stet_runs r
 		WHERE status IN ({queued},{running}) AND ready={idle} AND wake_at IS NULL AND NOT EXISTS
 		(SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND i.state={new} AND i.state<{consumed})`},

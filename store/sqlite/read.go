@@ -12,7 +12,7 @@ import (
 
 // Describe implements store.Store.
 func (s *Store) Describe(ctx context.Context) (store.Description, error) {
-	d := store.Description{ID: s.id, Kind: "sqlite", Schema: s.schema, Slots: 1, Now: s.clock.read(),
+	d := store.Description{ID: s.id, Kind: "sqlite", Schema: s.schema, Slots: 1, Lines: true, Now: s.clock.read(),
 		Durable: "survives kill -9 and power cuts with nothing lost (WAL, synchronous=FULL); not the loss of the disk"}
 	if s.cfg.normal {
 		d.Durable = "survives kill -9 with nothing lost; a power cut may take back the last acknowledgements " +

@@ -81,6 +81,9 @@ func ChangeOf(b *store.Batch, result *store.BatchResult) store.Change {
 		if t.Update != nil && t.Update.Unclaim {
 			c.Ready.Add(t.Shard)
 		}
+		for _, shard := range t.Hints {
+			c.Ready.Add(shard)
+		}
 	}
 	addSent(&c, b.Commands, result.Commands)
 	return c

@@ -53,6 +53,10 @@ func TestChangeOf(t *testing.T) {
 	}{
 		{"a completed step", store.Batch{Turns: []*store.Turn{{Shard: shard(1), Entries: []store.Entry{{}}}}},
 			store.BatchResult{Turns: []store.TurnResult{{Verdict: store.Committed}}}, store.Change{}},
+		{"a permit that is given back", store.Batch{Turns: []*store.Turn{{Shard: shard(1), Hints: []store.Shard{shard(3)}}}},
+			store.BatchResult{Turns: []store.TurnResult{{Verdict: store.Committed}}}, store.Change{Ready: at(3)}},
+		{"a turn that is fenced", store.Batch{Turns: []*store.Turn{{Shard: shard(1), Hints: []store.Shard{shard(3)}}}},
+			store.BatchResult{Turns: []store.TurnResult{{Verdict: store.Fenced}}}, store.Change{}},
 		{"a run that is taken in hand", store.Batch{Commands: []store.Command{start}},
 			store.BatchResult{Commands: []store.Answer{claimed}}, store.Change{}},
 		{"a start", store.Batch{Commands: []store.Command{start}}, store.BatchResult{Commands: []store.Answer{run(5)}},

@@ -16,6 +16,31 @@ func ValidateCommands(commands []store.Command) error {
 	return nil
 }
 
+// RefuseLines refuses starts in a line, for a store without lines. The error wraps store.ErrInvalid.
+func RefuseLines(commands []store.Command) error {
+	for i := range commands {
+		if s := commands[i].Start; commands[i].Admit != "" || s != nil && s.Queue != nil && s.Queue.Line != nil {
+			return fmt.Errorf("%w: expected no line of a queue: this store has none (Description.Lines), and its runs ask",
+				store.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// RefuseLinesOf is RefuseLines for all commands of a batch.
+func RefuseLinesOf(b *store.Batch) error {
+	err := RefuseLines(b.Commands)
+	for _, t := range b.Turns {
+		if err == nil {
+			err = RefuseLines(t.Sends)
+		}
+		if err == nil && t.Update != nil {
+			err = RefuseLines(t.Update.Sends)
+		}
+	}
+	return err
+}
+
 // ValidateShards validates shards that a node asks for, and the time of their leases.
 // The error wraps store.ErrInvalid.
 func ValidateShards(shards []store.Shard, ttl store.Delay) error {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -32,6 +33,7 @@ type defect struct {
 	history  func(*broken, context.Context, store.HistoryQuery) ([]store.Entry, error)
 	inbox    func(*broken, context.Context, store.RunNo, ...string) ([]store.Item, error)
 	pending  func(*store.PendingQuery)
+	waiting  func(*store.WaitingQuery, []store.Waiter)
 	changed  func(*broken, context.Context) (store.Change, error)
 	letters  func(*broken, context.Context, store.DeadFilter) (store.DeadPage, error)
 	discard  func(*broken, context.Context, []store.ItemNo) ([]bool, error)
@@ -204,6 +206,15 @@ func (b *broken) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]s
 		return f(b, ctx, run, ids...)
 	}
 	return b.Store.Inbox(ctx, run, ids...)
+}
+
+func (b *broken) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Waiter, error) {
+	b.passes()
+	found, err := b.Store.Waiting(ctx, q)
+	if f := b.defect.waiting; f != nil {
+		f(&q, found)
+	}
+	return found, err
 }
 
 func (b *broken) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
@@ -482,6 +493,14 @@ var defects = []*defect{
 	{name: "a consumed item is forgotten", inbox: func(b *broken, ctx context.Context, run store.RunNo, ids ...string) ([]store.Item, error) {
 		items, err := b.Store.Inbox(ctx, run, ids...)
 		return slices.DeleteFunc(items, func(it store.Item) bool { return it.State == store.Consumed }), err
+	}},
+	{name: "those that wait are in the order of their numbers", waiting: func(q *store.WaitingQuery, found []store.Waiter) {
+		slices.SortFunc(found, func(a, b store.Waiter) int { return cmp.Compare(a.No, b.No) })
+	}},
+	{name: "those that wait have no key", waiting: func(_ *store.WaitingQuery, found []store.Waiter) {
+		for i := range found {
+			found[i].Key = ""
+		}
 	}},
 	{name: "a count of an inbox knows no names", pending: func(q *store.PendingQuery) { q.Name = "" }},
 	{name: "a count of an inbox knows no kinds", pending: func(q *store.PendingQuery) { q.Kinds = nil }},

@@ -304,6 +304,9 @@ func (g *generator) start() *store.Start {
 	if s.At == 0 && s.After == 0 && g.chance(4) {
 		s.Queue = g.place()
 	}
+	if g.w.lines && s.Queue == nil && g.chance(3) {
+		s.Queue = g.line(s.ID)
+	}
 	if g.chance(8) {
 		s.Fork = g.fork()
 	}
@@ -326,6 +329,34 @@ func (g *generator) place() *store.QueueEntry {
 	it.Kind = pick(g, []store.ItemKind{store.ItemAsk, store.ItemMessage})
 	return &store.QueueEntry{Data: []byte(pick(g, []string{"p", "place"})),
 		Ask: store.Command{RunID: g.receiver(), Item: &it, Claim: g.chance(2)}}
+}
+
+// line returns a place in the line of an entity, mostly, or of a run that does not exist.
+func (g *generator) line(id string) *store.QueueEntry {
+	queue := pick(g, genIDs)
+	entities := g.runs(func(r *store.Run) bool { return store.IsEntity(r.Workflow) })
+	if len(entities) > 0 && !g.chance(6) {
+		queue = pick(g, entities).ID
+	}
+	if queue == id {
+		return nil
+	}
+	return &store.QueueEntry{Data: []byte("line"), Line: &store.Line{Queue: queue, Key: pick(g, []string{"", "k", "ö"}),
+		Priority: pick(g, []int{0, 0, -1, 1000})}}
+}
+
+// admits lets an entity admit runs: of those that wait in its line, and others.
+func (g *generator) admits(t *store.Turn, r *store.Run) {
+	if !g.w.lines || !store.IsEntity(r.Workflow) {
+		return
+	}
+	runs := some(g, g.w.spec.now.Runs, 8)
+	for _, w := range some(g, g.w.spec.now.Lines[r.ID], 2) {
+		runs = append(runs, store.Run{No: w.No})
+	}
+	for i := range runs {
+		t.Sends = append(t.Sends, store.Command{RunNo: runs[i].No, Admit: r.ID, Claim: g.chance(2)})
+	}
 }
 
 // fork returns the history that a run begins with, mostly that of an existing run.
@@ -524,6 +555,7 @@ func (g *generator) turn(r *store.Run) store.Turn {
 	if t.Update != nil && g.chance(4) {
 		t.Update.Sends = g.commands(1 + g.IntN(2))
 	}
+	g.admits(&t, r)
 	if t.Update != nil && g.chance(3) {
 		t.Update.Audit = g.audit()
 	}
@@ -597,6 +629,9 @@ func (g *generator) update(r *store.Run) *store.Update {
 	}
 	if g.chance(6) {
 		u.Marks |= store.Held
+	}
+	if g.w.lines {
+		u.Yield = g.chance(4)
 	}
 	if g.chance(4) {
 		u.Queue = []byte(pick(g, []string{"", "p", "q"}))

@@ -53,7 +53,7 @@ func (g *generator) read() op {
 
 func (g *generator) filter() store.Filter {
 	f := store.Filter{Values: g.chance(2), Limit: g.IntN(4), Longest: pick(g, []int{0, 0, -1, 2, 8})}
-	if g.chance(8) { // with more it would seldom select anything
+	if g.chance(5) { // with more it would seldom select anything
 		f.Tags = g.wanted()
 		return f
 	}

@@ -25,6 +25,9 @@ var situations = []string{
 	"an item consumed with an update", "an item kept by an update that is held back",
 }
 
+// lineSituations are those of a store with lines.
+var lineSituations = []string{"a run admitted", "a run claimed that was admitted"}
+
 // count notes the situations that an operation has reached.
 func (w *world) count(o op, a answer) {
 	reached := func(what string, is bool) {
@@ -108,6 +111,8 @@ func (w *world) count(o op, a answer) {
 			}
 		}
 		reached("a run held", r.Marks&store.Held != 0)
+		reached("a run admitted", r.Marks&store.Admitted != 0)
+		reached("a run claimed that was admitted", r.Claimed && r.Marks&store.Admitted != 0)
 		reached("a run granted", r.Claimed && r.Queue != nil && r.Marks&store.Held == 0)
 		reached("a run replaced", strings.Contains(r.ID, "@"))
 	}

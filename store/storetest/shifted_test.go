@@ -108,6 +108,11 @@ func (s *shifted) Inbox(ctx context.Context, run store.RunNo, ids ...string) ([]
 	return out(s, items), err
 }
 
+func (s *shifted) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Waiter, error) {
+	found, err := s.Store.Waiting(ctx, in(s, q))
+	return out(s, found), err
+}
+
 func (s *shifted) Pending(ctx context.Context, q store.PendingQuery) (store.Pending, error) {
 	sum, err := s.Store.Pending(ctx, in(s, q))
 	return out(s, sum), err

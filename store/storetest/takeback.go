@@ -50,7 +50,7 @@ func (c *checker) rested(old, r *store.Run, now *state) error {
 			old.Status, r.Status, old.WakeAt, r.WakeAt)
 	case r.Claimed && !old.Claimed && r.Marks&store.Held != 0 && old.Status != r.Status:
 		return fmt.Errorf("it is held, was claimed, and went from %s to %s", old.Status, r.Status)
-	case old.Marks&store.Held != 0 && r.Marks&store.Held == 0 && !old.Claimed &&
+	case old.Marks&store.Held != 0 && r.Marks&(store.Held|store.Admitted) == 0 && !old.Claimed &&
 		!slices.ContainsFunc(now.Items[r.No], isGrant):
 		return fmt.Errorf("it is held no more, though nothing was granted")
 	case r.Generation < old.Generation:

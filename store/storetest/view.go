@@ -19,6 +19,8 @@ type state struct {
 	Feeds     map[store.RunNo][]store.Feed
 	Streams   map[store.RunNo]map[string][]store.StreamItem // their last items, as many as one reading gives
 	Audits    map[store.RunNo][]store.Audit
+	Lines     map[string][]store.Waiter // those that wait, by the ID of an entity
+	Admitted  map[string][]store.Waiter
 	Counts    []store.Tally
 	Workflows []string
 	Nodes     []store.Node
@@ -74,6 +76,9 @@ func (r *reader) read(ctx context.Context, ids map[string]bool, again func(no st
 	if err := st.readFeeds(ctx, r.store); err != nil {
 		return nil, err
 	}
+	if err := st.readLines(ctx, r.store); err != nil {
+		return nil, err
+	}
 	for _, workflows := range [][]string{nil, {entityWorkflow}} {
 		tallies, err := r.store.Count(ctx, store.Filter{Workflows: workflows})
 		if err != nil {
@@ -98,6 +103,29 @@ func (r *reader) runs(ctx context.Context, values bool) (all []store.Run, err er
 	}
 	slices.SortFunc(all, func(a, b store.Run) int { return cmp.Compare(a.No, b.No) })
 	return all, nil
+}
+
+// readLines reads the lines of all entities.
+func (st *state) readLines(ctx context.Context, s store.Store) (err error) {
+	for i := range st.Runs {
+		id := st.Runs[i].ID
+		if !store.IsEntity(st.Runs[i].Workflow) {
+			continue
+		}
+		for into, admitted := range map[*map[string][]store.Waiter]bool{&st.Lines: false, &st.Admitted: true} {
+			found, err := s.Waiting(ctx, store.WaitingQuery{Queue: id, Admitted: admitted})
+			if err != nil {
+				return err
+			}
+			if len(found) > 0 {
+				if *into == nil {
+					*into = map[string][]store.Waiter{}
+				}
+				(*into)[id] = found
+			}
+		}
+	}
+	return nil
 }
 
 // numbers returns the numbers of the runs.

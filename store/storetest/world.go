@@ -79,6 +79,7 @@ type world struct {
 	reached map[string]int        // how often something worth it happened
 	steps   int                   // operations carried out
 	apart   bool                  // see spreadHarness.apart
+	lines   bool                  // the store under test has lines
 	births  *births
 }
 
@@ -123,6 +124,9 @@ func newWorld(t testing.TB, open func(clock func() time.Time) Harness) *world {
 	}
 	if h, ok := w.subject.harness.(interface{ apart() bool }); ok {
 		w.apart = h.apart()
+	}
+	if d, err := w.subject.harness.First().Describe(context.Background()); err == nil {
+		w.lines = d.Lines
 	}
 	if err := w.observe(context.Background()); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ type Rules struct {
 	out     []*steps // what the turn grants to steps, by run
 	turns   []turn   // the last permits and whom they were for, oldest first
 	tasks   tasks
+	rows    rows
 
 	changed  bool       // of what the queue shows
 	wake     store.Time // when the rate allows the next permit; 0: nobody waits for that
@@ -72,8 +73,9 @@ func (h *head) settings() *permit.Settings {
 // request is a run that waits.
 type request struct {
 	ticket string
-	queued bool // in a line; else it is delayed
-	index  int  // among the delayed
+	queued bool        // in a line; else it is delayed
+	index  int         // among the delayed
+	row    store.RunNo // of a run that waits in its row; 0: it has asked
 	asked
 }
 
@@ -103,6 +105,9 @@ type holding struct {
 	No    int64      `cbor:"4,keyasint"` // counts the queue's permits
 	Cost  int        `cbor:"5,keyasint,omitempty"`
 	Lease *lease     `cbor:"6,keyasint,omitempty"` // of a task; nil: it is none
+
+	row  store.RunNo // of a run that has it by its row; 0: it is an entry
+	sure bool        // that the row has it: an Admit was answered, or a look has found it
 }
 
 // steps are the steps of a run that are granted permits in a turn.
@@ -201,6 +206,7 @@ func (q *Rules) Load(entries []store.Entry) error {
 
 // Take implements entity.Rules.
 func (q *Rules) Take(it *store.Item, now store.Time, w *entity.Writer) {
+	q.takeNews(now, w)
 	switch it.Kind {
 	case store.ItemAsk:
 		q.ask(it, w)
@@ -253,17 +259,24 @@ func (q *Rules) wait(ticket string, w *entity.Writer, a asked) {
 	}
 	r := &request{ticket: ticket, asked: a}
 	q.expect(r)
-	heap.Push(&q.delayed, r)
+	q.delay(r)
 	w.PutNew(requestLoc+ticket, encode(r.asked))
 	q.changed = true
 }
+
+// delay puts a request among those that are not due, of which Tick takes the due ones.
+func (q *Rules) delay(r *request) { heap.Push(&q.delayed, r) }
 
 func (q *Rules) giveBack(g permit.Given, w *entity.Writer) {
 	ticket := g.Ticket
 	if h, ok := q.held[ticket]; ok {
 		delete(q.held, ticket)
 		q.spend(&h, g.Spent, w)
-		w.Delete(permitLoc + ticket)
+		if h.row == 0 {
+			w.Delete(permitLoc + ticket)
+		} else {
+			q.rows.held--
+		}
 		k := q.key(h.Key)
 		k.held--
 		q.unblock(k)
@@ -285,7 +298,11 @@ func (q *Rules) giveBack(g permit.Given, w *entity.Writer) {
 // remove takes a request off the queue.
 func (q *Rules) remove(r *request, w *entity.Writer) {
 	q.unexpect(r)
-	w.Delete(requestLoc + r.ticket)
+	if r.row == 0 {
+		w.Delete(requestLoc + r.ticket)
+	} else {
+		q.rows.waiting--
+	}
 	if r.Task != nil && r.Task.Former != "" {
 		delete(q.tasks.secrets, r.Task.Former)
 	}
@@ -299,6 +316,7 @@ func (q *Rules) remove(r *request, w *entity.Writer) {
 
 // Tick implements entity.Rules.
 func (q *Rules) Tick(now store.Time, w *entity.Writer) {
+	q.takeNews(now, w)
 	q.expire(now, w)
 	for len(q.delayed) > 0 && q.delayed[0].Due <= now {
 		q.enter(heap.Pop(&q.delayed).(*request))
@@ -387,7 +405,7 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	q.remove(r, w)
 	q.head.Granted++
 	no := q.head.Granted
-	h := holding{RunID: r.RunID, Key: r.Key, At: now, No: no, Cost: r.Cost}
+	h := holding{RunID: r.RunID, Key: r.Key, At: now, No: no, Cost: r.Cost, row: r.row}
 	if r.Task != nil {
 		q.lend(r, &h, now)
 	}
@@ -395,10 +413,17 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	k := q.key(r.Key)
 	k.held++
 	q.serve(k, no)
-	w.PutNew(permitLoc+r.ticket, encode(h))
 	q.count(k, no, now, costs(r.Cost))
-	if r.Task == nil {
-		q.notify(r)
+	switch {
+	case r.row != 0:
+		q.rows.held++
+		q.rows.hear(r.row)
+		w.Send(store.Command{RunNo: r.row, RunID: r.RunID, Admit: permit.EntityID(q.name)})
+	default:
+		w.PutNew(permitLoc+r.ticket, encode(h))
+		if r.Task == nil {
+			q.notify(r)
+		}
 	}
 	q.changed = true
 }
@@ -493,7 +518,7 @@ func (q *Rules) manage(it *store.Item, now store.Time, w *entity.Writer) []byte 
 	case permit.Resume:
 		q.head.Paused, q.head.PausedBy = false, nil
 	case permit.Delete:
-		if n := len(q.waiting) + len(q.held); n > 0 {
+		if n := len(q.waiting) + len(q.held) + len(q.rows.news); n > 0 {
 			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end",
 				len(q.waiting), len(q.held))
 		}

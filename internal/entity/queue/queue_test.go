@@ -46,6 +46,7 @@ func (w *world) load() {
 	w.machine = entity.New(entity.Config{Run: store.Run{No: 1}, Rules: New(&store.Run{ID: permit.EntityID("q")}),
 		Entries: entries,
 		Fetch:   func(string) ([]byte, error) { panic("nothing is left out") }})
+	w.machine.Hear(entity.Lined.NoLine)
 	w.machine.Deliver(w.inbox...)
 }
 

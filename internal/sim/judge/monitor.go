@@ -478,8 +478,11 @@ func describe(t *store.Turn, v store.Verdict) string {
 }
 
 func sends(c store.Command) string {
-	if c.Start != nil {
+	switch {
+	case c.Start != nil:
 		return fmt.Sprintf(", starts %s", c.Start.ID)
+	case c.Admit != "":
+		return fmt.Sprintf(", admits %d", c.RunNo)
 	}
 	return fmt.Sprintf(", sends %d %s to %s%d", c.Item.Kind, c.Item.Name, c.RunID, c.RunNo)
 }

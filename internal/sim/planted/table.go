@@ -334,6 +334,25 @@ var table = []defect{
 		why:     "a queue gives a key one permit too many",
 	},
 	{
+		name: "no-admit", file: "internal/entity/queue/queue.go", breaks: "27",
+		text: "w.Send(store.Command{RunNo: r.row, RunID: r.RunID, Admit: permit.EntityID(q.name)})",
+		becomes: "if !planted {\n" +
+			"\t\t\tw.Send(store.Command{RunNo: r.row, RunID: r.RunID, Admit: permit.EntityID(q.name)})\n\t\t}",
+		why: "a run of a line is counted and not admitted",
+	},
+	{
+		name: "mark-stays", file: "store/turn.go", breaks: "27",
+		text:    "if u.Yield || u.Status.Terminal() || u.Marks&Held != 0 {",
+		becomes: "if !planted && (u.Yield || u.Status.Terminal() || u.Marks&Held != 0) {",
+		why:     "the end of a run leaves its permit",
+	},
+	{
+		name: "old-look-counts", file: "internal/entity/queue/row.go", breaks: "30",
+		text:    "if h.row != 0 && h.sure && !found[ticket] && !q.rows.heardOf(h.row) {",
+		becomes: "if h.row != 0 && (planted || h.sure) && !found[ticket] && (planted || !q.rows.heardOf(h.row)) {",
+		why:     "a look that began before an admission counts more than the admission",
+	},
+	{
 		name: "no-grant", file: "internal/entity/queue/queue.go", breaks: "27",
 		text:    "q.notify(r)\n",
 		becomes: "if !planted {\n\t\tq.notify(r)\n\t}\n",

@@ -85,6 +85,7 @@ const (
 	history
 	inbox
 	pending
+	waiting
 	feeds
 	stream
 	audit
@@ -136,6 +137,9 @@ var methods = [...]method{
 	}),
 	inbox: of("Inbox", false, func(ctx context.Context, s store.Store, in inboxArgs) ([]store.Item, error) {
 		return s.Inbox(ctx, in.Run, in.IDs...)
+	}),
+	waiting: of("Waiting", false, func(ctx context.Context, s store.Store, in store.WaitingQuery) ([]store.Waiter, error) {
+		return s.Waiting(ctx, in)
 	}),
 	pending: of("Pending", false, func(ctx context.Context, s store.Store, in store.PendingQuery) (store.Pending, error) {
 		return s.Pending(ctx, in)

@@ -180,6 +180,11 @@ func (r *Remote) Pending(ctx context.Context, q store.PendingQuery) (sum store.P
 	return sum, err
 }
 
+func (r *Remote) Waiting(ctx context.Context, q store.WaitingQuery) (list []store.Waiter, err error) {
+	err = r.call(ctx, waiting, q, &list)
+	return list, err
+}
+
 func (r *Remote) Feeds(ctx context.Context, q store.FeedQuery) (all []store.Feed, err error) {
 	err = r.call(ctx, feeds, q, &all)
 	return all, err

@@ -18,7 +18,7 @@ type Rows interface {
 	// exist has no number.
 	FindRun(id string, no store.RunNo) (run store.Run, ready int64, err error)
 	// InsertRun inserts a run and sets its number. It reports false if the ID is taken.
-	InsertRun(run *store.Run, ready int64) (inserted bool, err error)
+	InsertRun(run *store.Run, ready int64, line Line) (inserted bool, err error)
 	// InsertItem inserts a new item that is sent now. It reports false if the run has one
 	// with its ID.
 	InsertItem(run store.RunNo, it *store.Item, now store.Time) (no store.ItemNo, inserted bool, err error)
@@ -54,8 +54,11 @@ func (c *Commands) All(commands []store.Command) ([]store.Answer, error) {
 
 // Apply carries out one command.
 func (c *Commands) Apply(cmd *store.Command) (store.Answer, error) {
-	if cmd.Start != nil {
+	switch {
+	case cmd.Start != nil:
 		return c.start(cmd)
+	case cmd.Admit != "":
+		return c.admit(cmd)
 	}
 	for {
 		run, ready, err := c.Rows.FindRun(cmd.RunID, cmd.RunNo)
@@ -167,12 +170,13 @@ func (c *Commands) claimed(run *store.Run) {
 func (c *Commands) start(cmd *store.Command) (store.Answer, error) {
 	st := cmd.Start
 	run, ready := newRun(st, c.Now)
+	line := lineOf(st, c.Now)
 	claim := ready == words.Ready && st.Fork == nil && st.Queue == nil && !c.repeat() && c.mayClaim(cmd, st.Shard)
 	if claim {
 		run.Status, run.Started, run.Build, ready = store.Running, c.Now, st.Build, words.Claimed
 	}
 	for {
-		inserted, err := c.insertRun(&run, ready)
+		inserted, err := c.insertRun(&run, ready, line)
 		if err != nil {
 			return store.Answer{}, err
 		}
@@ -215,7 +219,7 @@ func (c *Commands) start(cmd *store.Command) (store.Answer, error) {
 			return store.Answer{}, err
 		}
 	}
-	if st.Queue != nil {
+	if st.Queue != nil && st.Queue.Line == nil {
 		ask := st.Queue.Ask
 		ask.Claim = false
 		if _, err := c.Apply(&ask); err != nil {
@@ -241,7 +245,7 @@ func newRun(st *store.Start, now store.Time) (store.Run, int64) {
 	if st.After > 0 {
 		at = max(at, now+store.Time(st.After))
 	}
-	if at > now {
+	if at > now && (st.Queue == nil || st.Queue.Line == nil) {
 		run.WakeAt = at
 		return run, words.Idle
 	}
@@ -258,8 +262,8 @@ func (c *Commands) started(cmd *store.Command, run *store.Run, ready int64) (sto
 }
 
 // insertRun inserts a run with its tags. It reports false if its ID is taken.
-func (c *Commands) insertRun(run *store.Run, ready int64) (bool, error) {
-	inserted, err := c.Rows.InsertRun(run, ready)
+func (c *Commands) insertRun(run *store.Run, ready int64, line Line) (bool, error) {
+	inserted, err := c.Rows.InsertRun(run, ready, line)
 	if err != nil || !inserted {
 		return false, err
 	}

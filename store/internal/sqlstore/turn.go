@@ -164,7 +164,7 @@ func (b *Batch) send(turn *store.Turn, result *store.TurnResult) error {
 			}
 			result.Sends = append(result.Sends, answer)
 			nobody := answer.Outcome == store.NotFound || answer.Outcome == store.Ended
-			if it := sends[i].Item; nobody && it.Kind == store.ItemWatch {
+			if it := sends[i].Item; nobody && it != nil && it.Kind == store.ItemWatch {
 				if err := b.answerWatch(turn.Run, it); err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 // value is not simply that of the Update.
 type Change struct {
 	*store.Update
+	Marks store.Marks // to be written, of them Admitted only if the run has it
 	// Held says that something unexamined holds the update back (law 5): only the build
 	// and the suspicion are written.
 	Held      bool
@@ -36,7 +37,7 @@ const (
 
 // newChange returns the change that an update makes of a run with a status.
 func newChange(u *store.Update, from store.Status, held bool, now store.Time) Change {
-	c := Change{Update: u, Held: held}
+	c := Change{Update: u, Marks: u.MarksOver(store.Admitted), Held: held}
 	switch {
 	case held && (u.Isolate || u.EndIsolation):
 		c.Suspicion = SuspicionStays
@@ -74,6 +75,12 @@ func (b *Batch) update(turn *store.Turn, from *RunState) (store.Verdict, error) 
 	held, err := b.heldBack(turn, from)
 	if err == nil {
 		err = b.settle(turn, held)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !held {
+		err = b.lineUp(turn)
 	}
 	if err != nil {
 		return 0, err

@@ -44,6 +44,7 @@ func TestChangeOfAnUpdate(t *testing.T) {
 			Change{Held: true, Suspicion: SuspicionStays}},
 	} {
 		c.want.Update = &c.u
+		c.want.Marks = c.u.MarksOver(store.Admitted)
 		if diff := cmp.Diff(c.want, newChange(&c.u, c.from, c.held, now)); diff != "" {
 			t.Errorf("a run that %s (-want +got):\n%s", c.name, diff)
 		}

@@ -32,6 +32,7 @@ var (
 	marks = table{
 		"paused": int(store.Paused), "cancelling": int(store.Cancelling), "undoing": int(store.Undoing),
 		"expiring": int(store.Expiring), "held": int(store.Held), "pausedOrHeld": int(store.Paused | store.Held),
+		"admitted": int(store.Admitted),
 	}
 	conditions = table{"idle": Idle, "ready": Ready, "claimed": Claimed}
 	kinds      = table{

@@ -47,6 +47,10 @@ func (p patient) Pending(ctx context.Context, q store.PendingQuery) (store.Pendi
 	return read(ctx, p.most, func(ctx context.Context) (store.Pending, error) { return p.Store.Pending(ctx, q) })
 }
 
+func (p patient) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Waiter, error) {
+	return read(ctx, p.most, func(ctx context.Context) ([]store.Waiter, error) { return p.Store.Waiting(ctx, q) })
+}
+
 func (p patient) Feeds(ctx context.Context, q store.FeedQuery) ([]store.Feed, error) {
 	return read(ctx, p.most, func(ctx context.Context) ([]store.Feed, error) { return p.Store.Feeds(ctx, q) })
 }

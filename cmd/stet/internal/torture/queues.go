@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -162,13 +163,17 @@ func (h *harness) watchQueue(ctx context.Context, name string, records map[strin
 	if err != nil {
 		return err
 	}
+	held, err := h.holders(ctx, name, records[name], standing)
+	if err != nil {
+		return err
+	}
 	h.report.count("looks at permits", 1)
 	s := limits[name]
-	if n := len(standing.Held); n > s.Concurrency {
+	if n := len(held); n > s.Concurrency {
 		h.report.violated(limitExceeded, "queue %s: %d permits stand, of %d", name, n, s.Concurrency)
 	}
 	perKey := map[string]int{}
-	for _, key := range standing.Held {
+	for _, key := range held {
 		if perKey[key]++; s.PerKey > 0 && key != "" && perKey[key] > s.PerKey {
 			h.report.violated(limitExceeded, "queue %s: %d permits of key %q stand, of %d", name, perKey[key], key, s.PerKey)
 		}
@@ -185,6 +190,31 @@ func (h *harness) watchQueue(ctx context.Context, name string, records map[strin
 		h.queues.grants[name][no] = at
 	}
 	return nil
+}
+
+// holders returns the keys of the permits that were held at one instant: those of standing, and of the runs that were
+// admitted then. A ticket is used once, so a permit that stands before and after a look stood all the time.
+func (h *harness) holders(
+	ctx context.Context, name string, record store.RunNo, standing *queue.Standing,
+) (map[string]string, error) {
+	held := maps.Clone(standing.Held)
+	admitted, err := h.db.Waiting(ctx, store.WaitingQuery{Queue: permit.EntityID(name), Admitted: true})
+	if err != nil || len(admitted) == 0 {
+		return held, err
+	}
+	entries, err := h.db.History(ctx, store.HistoryQuery{Run: record, Values: true})
+	if err != nil {
+		return nil, err
+	}
+	after, err := queue.Read(entries)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(held, func(ticket, _ string) bool { _, stands := after.Held[ticket]; return !stands })
+	for i := range admitted {
+		held[fmt.Sprint("run ", admitted[i].No)] = admitted[i].Key
+	}
+	return held, nil
 }
 
 // queuesRest reports whether no permit is held or awaited.

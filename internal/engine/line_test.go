@@ -1,0 +1,53 @@
+package engine_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stet-run/stet/internal/permit"
+	"github.com/stet-run/stet/store"
+	"github.com/stet-run/stet/store/memory"
+)
+
+// claiming counts claims.
+type claiming struct {
+	store.Store
+	claims atomic.Int64
+}
+
+func (c *claiming) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+	c.claims.Add(1)
+	return c.Store.Claim(ctx, req)
+}
+
+// TestARunOfAnotherProcessIsAdmitted: a queue that rests learns of a run that another process has put into its line,
+// although nobody tells it, and does not claim again and again.
+func TestARunOfAnotherProcessIsAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var happened trace
+		db := memory.New()
+		counted := &claiming{Store: db.Join()}
+		e := newEngine(t, counted, "n", queueing, with("w", does(waits(time.Minute, &happened))))
+		defer serve(t, e)()
+		outside := newEngine(t, db, "outside", queueing, with("w", does(waits(time.Minute, &happened))))
+		synctest.Wait()
+		create(t, e, "q", permit.Settings{Concurrency: 1})
+		time.Sleep(time.Minute)
+		for _, id := range []string{"a", "b", "c"} {
+			enqueue(t, outside, "w", id, "q")
+		}
+		before := counted.claims.Load()
+		time.Sleep(30 * time.Second)
+		happened.expect(t, "begin")
+		if n := counted.claims.Load() - before; n > 100 {
+			t.Errorf("%d claims in 30 s", n)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			expectEnd(t, e, id, store.Succeeded, "done")
+		}
+		happened.expect(t, "end", "begin", "end", "begin", "end")
+	})
+}
