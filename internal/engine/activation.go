@@ -72,7 +72,7 @@ type activation struct {
 	room     []steps.Task                     // empty: for the outcomes of a later turn
 	emitted  []func()                         // settle what bodies have emitted for the next turn
 
-	lined lined // of an entity that admits runs of a line
+	lined *lined // of an entity that admits runs of a line
 
 	announced bool // the begin of the run was reported, though begun does not say so
 

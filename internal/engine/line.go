@@ -9,8 +9,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// lined are the activations of entities that admit runs of a line, by the ID of the entity. They hear of what this
-// process writes, and look into the store when others may have written.
+// lined is what the activation of an entity has that admits runs of a line. It hears of what this process writes, and
+// looks into the store when others may have written.
 type lined struct {
 	line     entity.Lined
 	looking  bool      // a look is under way
@@ -40,13 +40,14 @@ type (
 
 // beginLine is called when an entity has been loaded.
 func (a *activation) beginLine(m *entity.Machine) {
-	if a.lined.line = m.Line(); a.lined.line == nil {
+	switch line := m.Line(); {
+	case line == nil:
 		return
-	}
-	if !a.x.e.lines {
+	case !a.x.e.lines:
 		m.Hear(entity.Lined.NoLine)
-		a.lined.line = nil
 		return
+	default:
+		a.lined = &lined{line: line}
 	}
 	a.x.lines.Store(a.run.ID, a)
 	a.look(true)
@@ -54,7 +55,7 @@ func (a *activation) beginLine(m *entity.Machine) {
 
 // resumeLine is called when the entity is claimed again after it rested: nobody has told it what others did meanwhile.
 func (a *activation) resumeLine() {
-	if a.lined.line != nil {
+	if a.lined != nil {
 		a.r.(*entity.Machine).Hear(entity.Lined.Forget)
 		a.look(true)
 	}
@@ -73,8 +74,8 @@ func (news lineNews) handle(a *activation, _ []event) bool {
 }
 
 func (hint lineHint) handle(a *activation, _ []event) bool {
-	a.lined.deferred = a.lined.deferred && !hint.deferred
-	if a.lined.line != nil {
+	if a.lined != nil {
+		a.lined.deferred = a.lined.deferred && !hint.deferred
 		a.look(hint.always)
 	}
 	return true
@@ -141,7 +142,7 @@ func (found *lineLooked) handle(a *activation, _ []event) bool {
 
 // endLine is called when the entity leaves memory.
 func (a *activation) endLine() {
-	if a.lined.line != nil {
+	if a.lined != nil {
 		a.x.lines.CompareAndDelete(a.run.ID, a)
 	}
 }

@@ -71,7 +71,8 @@ func (a *activation) resting() (bool, time.Time) {
 	switch {
 	case a.gone:
 		return true, time.Time{}
-	case a.driving || len(a.events) > 0 || a.phase != live || a.turn.underWay || a.lined.looking || a.lined.deferred:
+	case a.driving || len(a.events) > 0 || a.phase != live || a.turn.underWay,
+		a.lined != nil && (a.lined.looking || a.lined.deferred):
 		return false, time.Time{}
 	case a.r.Suspended():
 		return true, time.Time{}
