@@ -154,7 +154,7 @@ local function look()
 		end)
 	end)
 	merge(due)
-	local list = {}
+	local list, cut = {}, {} -- of a group: more are called than are in the list
 	for _, gr in ipairs(groups) do
 		local found, resting = 0, {}
 		scan(T .. 'd:' .. gr, '-inf', '+inf', function(no)
@@ -167,7 +167,8 @@ local function look()
 					resting[#resting + 1] = no
 				end
 			end
-			return found > limit
+			cut[gr] = found > limit
+			return cut[gr]
 		end)
 		for i = 1, #resting do
 			rank('d:' .. gr, resting[i], false)
@@ -181,7 +182,7 @@ local function look()
 		local found = 0
 		return scan(key, '-inf', '+inf', function(no)
 			local r = mine(gr, no)
-			if r and takes(r) then
+			if r and takes(r) and not (cut[gr] and called(r, true)) then
 				found = found + 1
 				candidate(ready, CANDIDATE.ready, r, '0')
 			end
