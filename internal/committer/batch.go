@@ -187,6 +187,11 @@ func (c *Committer) nextBatch() *batch {
 	}
 	before, delivered := c.undelivered, make(chan struct{})
 	c.writing, c.undelivered = true, delivered
+	if before == nil && c.gathering.due > 0 {
+		c.mu.Unlock()
+		c.gather()
+		c.mu.Lock()
+	}
 	nt, nc := c.share()
 	turns, commands := c.turns[:nt:nt], c.commands[:nc:nc]
 	c.turns, c.commands = c.turns[nt:], c.commands[nc:]
@@ -276,8 +281,10 @@ func (c *Committer) attempt(ctx context.Context, b *batch) (store.BatchResult, e
 	if b.sent.IsZero() {
 		b.sent = time.Now()
 	}
+	begun := time.Now()
 	result, err := c.cfg.Store.Commit(limited, b.contents)
 	c.mu.Lock()
+	c.gathering.took = time.Since(begun)
 	c.inFlight, c.abandon = nil, nil
 	c.mu.Unlock()
 	if err == nil {
@@ -365,7 +372,7 @@ func (c *Committer) guilty(t Turn, err error) {
 func (c *Committer) overlap(b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.queued() && !b.hasFormer() {
+	if !b.hasFormer() && (!c.queued() || c.gathering.gathers(len(b.turns))) {
 		return false
 	}
 	c.writing = false
@@ -379,6 +386,7 @@ func (c *Committer) deliver(b *batch, result store.BatchResult) {
 	c.cfg.Observe(b.sent, result.Now)
 	c.mu.Lock()
 	c.written++
+	c.gathering.expect(goesOn(b, &result), time.Now())
 	c.mu.Unlock()
 	for i, t := range b.turns {
 		if result.Turns[i].Verdict == store.Busy {

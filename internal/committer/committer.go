@@ -111,6 +111,8 @@ type Committer struct {
 	closed      bool           // nothing is taken any more
 	delivering  sync.WaitGroup // goroutines that deliver results
 
+	gathering gathering
+
 	inFlight *batch             // waits for the store; nil: none
 	abandon  context.CancelFunc // … and this ends the wait
 }
@@ -129,6 +131,7 @@ func (c *Committer) SubmitTurn(t Turn) {
 		return
 	}
 	c.mu.Lock()
+	c.gathering.sent()
 	if delivered := c.beginInline(); delivered != nil {
 		c.mu.Unlock()
 		c.writeInline([]Turn{t}, nil, delivered)
@@ -192,7 +195,8 @@ func (c *Committer) SubmitCommands(commands []Command) bool {
 // delivered; nil: queue instead. While results are delivered nobody may write inline: it may
 // be the goroutine that delivers them which asks. c.mu must be held.
 func (c *Committer) beginInline() (delivered chan struct{}) {
-	if c.writing || c.closed || c.undelivered != nil || c.queued() || c.cfg.Crowded() {
+	if c.writing || c.closed || c.undelivered != nil || c.queued() || c.cfg.Crowded() ||
+		c.gathering.expects(time.Now()) {
 		return nil
 	}
 	c.writing, c.undelivered = true, make(chan struct{})
