@@ -83,7 +83,20 @@ func TestHelpHasEachCommandInAGroup(t *testing.T) {
 		return out.String()
 	}
 	text := help("--help")
+	root := (&app{}).rootCommand()
 	for _, g := range groups {
+		_, example, _ := strings.Cut(g.title, ", as in: stet ")
+		args := wordsOf(example)
+		cmd, rest, err := root.Find(args)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+		if err != nil || !cmd.Runnable() || !slices.Contains(g.commands, args[0]) {
+			t.Errorf("expected an example of a command of the group that parses, found %q: %v", g.title, err)
+		}
 		if !strings.Contains(text, "\n"+g.title+"\n") {
 			t.Errorf("help does not list: %s", g.title)
 		}

@@ -163,9 +163,10 @@ func TestDev(t *testing.T) {
 	until("a run that waits", stands(store.Suspended))
 
 	write("main.go", "package main\n\nfunc main() { undefined() }\n")
+	const failed = "the build has failed"
 	until("a failed build", func() bool { return strings.Contains(page("dev.json"), `"phase":"build failed"`) })
-	if text := page("dev"); !strings.Contains(text, "undefined: undefined") {
-		t.Errorf("the page: %s", text)
+	if text := page("dev"); strings.Count(text, "undefined: undefined") != 1 || !strings.Contains(text, failed) {
+		t.Errorf("the page does not show the failed build once: %s", text)
 	}
 	write("main.go", strings.ReplaceAll(shop, "VERSION", "2"))
 	until("the second version", func() bool { return strings.Contains(page("dev.json"), `"starts":2`) })

@@ -155,6 +155,9 @@ func (p *Program) Run(ctx context.Context) error {
 	}
 }
 
+// buildHasFailed begins the line with what a failed build has printed.
+const buildHasFailed = "the build has failed"
+
 // renew builds the program, and starts it in place of the former one.
 func (p *Program) renew(ctx context.Context) {
 	p.set(Building, "")
@@ -176,7 +179,7 @@ func (p *Program) renew(ctx context.Context) {
 			problem = err.Error()
 		}
 		p.set(BuildFailed, problem)
-		p.say("the build has failed:\n%s", problem)
+		p.say("%s:\n%s", buildHasFailed, problem)
 		return
 	}
 	p.say("built in %s", time.Since(begun).Round(10*time.Millisecond))

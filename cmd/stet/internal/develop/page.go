@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/stet-run/stet/client"
 	"github.com/stet-run/stet/cmd/stet/internal/inprocess"
@@ -39,6 +40,16 @@ type view struct {
 	Lines []Line `json:"lines"`
 }
 
+// saysOnce leaves out of the lines what the last build has printed, if it has failed: the page has it above them.
+func (v *view) saysOnce() {
+	for i := len(v.Lines) - 1; v.State.Phase == BuildFailed && i >= 0; i-- {
+		if l := &v.Lines[i]; l.From == "stet" && strings.HasPrefix(l.Text, buildHasFailed) {
+			l.Text = buildHasFailed
+			return
+		}
+	}
+}
+
 // Page serves how the program stands and what it has printed: as a page, or as JSON where
 // the address ends with .json. The parameter run leaves only lines that have its text. It is
 // for those who may see values, as the handler of the API says.
@@ -68,6 +79,7 @@ func (p *Program) Page(api http.Handler) http.Handler {
 			_ = json.NewEncoder(w).Encode(v) // the client has gone
 			return
 		}
+		v.saysOnce()
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_ = page.Execute(w, v) // the client has gone
 	})
