@@ -86,9 +86,10 @@ func (d *dispatcher) run() {
 		case <-timer.C:
 		}
 		if hinted && rest > 0 {
-			select { // what this process has done itself does not wait
+			select { // what this process has done itself does not wait, and no wake time does
 			case <-time.After(rest):
 			case <-d.wake:
+			case <-timer.C:
 			case <-x.stop.Done():
 			case <-x.held.Done():
 			}

@@ -88,6 +88,41 @@ func TestRunIsClaimedAtItsWakeTime(t *testing.T) {
 	})
 }
 
+// A wake time is kept though other nodes do so much that claims because of their hints rest between.
+func TestAWakeTimeDoesNotWaitForTheRestBetweenHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &gated{Store: memory.New(memory.Slots(2))}
+		busy := make(chan store.Change)
+		s.changed = func(ctx context.Context) (store.Change, error) {
+			select {
+			case change := <-busy:
+				return change, nil
+			case <-ctx.Done():
+				return store.Change{}, ctx.Err()
+			}
+		}
+		e := newEngine(t, s, "n", rarely, with("w", func(b *runner.Branch) ([]byte, error) {
+			return nil, b.Sleep(runner.Call{Name: "nap"}, 10*time.Second)
+		}))
+		defer serve(t, e)()
+		synctest.Wait()
+		begun := time.Now()
+		start(t, e, "w", "a")
+		var change store.Change
+		for slot := range 2 {
+			change.Ready.Add(store.Shard{Group: store.DefaultGroup, Slot: slot})
+		}
+		for time.Since(begun) < 10*time.Second-time.Millisecond {
+			busy <- change
+			time.Sleep(700 * time.Microsecond)
+		}
+		expectEnd(t, e, "a", store.Succeeded, "")
+		if late := time.Since(begun) - 10*time.Second; late > time.Millisecond {
+			t.Errorf("the run goes on %s after its wake time", late)
+		}
+	})
+}
+
 // What another process starts is claimed on the store's hint; if that is lost, by the next
 // poll.
 func TestStartOfAnotherProcessIsClaimed(t *testing.T) {
