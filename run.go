@@ -16,6 +16,7 @@ import (
 type Run[Out any] struct {
 	engine *Engine
 	id     string
+	no     store.RunNo // 0: the run that has the ID
 }
 
 // Handle returns a handle on the run with the ID, which need not exist.
@@ -32,7 +33,7 @@ func (r *Run[Out]) ID() string { return r.id }
 // not hide a result that is there: Wait looks once. While the store cannot be reached Wait
 // goes on; if ctx ends then, the error wraps store.ErrUnavailable, too.
 func (r *Run[Out]) Wait(ctx context.Context) (Out, error) {
-	run, err := r.engine.Runs().wait(ctx, r.id)
+	run, err := r.engine.Runs().wait(ctx, r.id, r.no)
 	if err != nil {
 		var none Out
 		return none, err
@@ -74,10 +75,10 @@ func (r *Run[Out]) result(run *store.Run) (out Out, err error) {
 const oneLook = time.Second
 
 // wait waits until the run is over. It looks at it once, whatever the context says.
-func (r Runs) wait(ctx context.Context, runID string) (*store.Run, error) {
+func (r Runs) wait(ctx context.Context, runID string, from store.RunNo) (*store.Run, error) {
 	e := r.engine
 	begun := time.Now()
-	run, ok, err := e.inner.Waiters().Wait(ctx, runID)
+	run, ok, err := e.inner.Waiters().Wait(ctx, runID, from)
 	if err != nil && ctx.Err() != nil && time.Since(begun) < oneLook { // perhaps before it was read
 		looking, end := context.WithTimeout(context.WithoutCancel(ctx), oneLook)
 		now, there, readErr := e.inner.Get(looking, runID)

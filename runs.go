@@ -240,7 +240,7 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 // is none with the ID. The error is the context's if that ends before; it looks once,
 // whatever the context says.
 func (r Runs) Wait(ctx context.Context, runID string) (*RunInfo, error) {
-	run, err := r.wait(ctx, runID)
+	run, err := r.wait(ctx, runID, 0)
 	if err != nil {
 		return nil, err
 	}

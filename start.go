@@ -251,7 +251,7 @@ func (w *Workflow[In, Out]) startBy(
 			problems[i] = fmt.Errorf("start %s: %w", w.name, problems[i])
 			continue
 		}
-		runs[i] = &Run[Out]{engine: e, id: a.Run.ID}
+		runs[i] = &Run[Out]{engine: e, id: a.Run.ID, no: a.Run.No}
 	}
 	return runs, errors.Join(problems...)
 }

@@ -179,7 +179,7 @@ func limit(t *testing.T) context.Context {
 // expectEnd waits for the end of a run, and compares its status and output.
 func expectEnd(t *testing.T, e *engine.Engine, id string, status store.Status, output string) {
 	t.Helper()
-	run, ok, err := e.Waiters().Wait(limit(t), id)
+	run, ok, err := e.Waiters().Wait(limit(t), id, 0)
 	if err != nil || !ok {
 		t.Fatalf("waiting for %s: %t, %v", id, ok, err)
 	}

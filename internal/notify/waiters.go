@@ -43,15 +43,17 @@ type Waiters struct {
 // ending is a call of Wait.
 type ending struct {
 	id      string
+	from    store.RunNo // the end of an earlier run with the ID does not count; 0: any counts
 	results chan result // capacity 1: the first
 	last    error       // of the last read, while the store is away; guarded by Waiters.mu
 }
 
 // result is what a call of Wait returns.
 type result struct {
-	run store.Run
-	ok  bool
-	err error
+	run  store.Run
+	ok   bool
+	err  error
+	told bool // by RunEnded, and not read
 }
 
 // New returns Waiters.
@@ -64,11 +66,27 @@ func New(cfg Config) *Waiters {
 	return w
 }
 
-// Wait blocks until the run has ended or stalled, and returns it with its input and output.
-// ok is false if there is no such run. An error is that of a read, or the cause of ctx's
-// end. While the store is away it goes on.
-func (w *Waiters) Wait(ctx context.Context, runID string) (run store.Run, ok bool, err error) {
-	e := &ending{id: runID, results: make(chan result, 1)}
+// Wait blocks until the run with the ID has ended or stalled, and returns it with its input and output. A run whose
+// number is below from was replaced: its end, of which this process may hear late, does not count. Where from is 0 the
+// store is asked whose the ID is now. ok is false if there is no such run. An error is that of a read, or the cause of
+// ctx's end. While the store is away it goes on.
+func (w *Waiters) Wait(ctx context.Context, runID string, from store.RunNo) (run store.Run, ok bool, err error) {
+	for {
+		r := w.wait(ctx, runID, from)
+		if !r.told || from != 0 {
+			return r.run, r.ok, r.err
+		}
+		now, err := w.cfg.Store.List(ctx, store.Filter{IDs: []string{runID}, Limit: 1})
+		if err != nil || len(now.Runs) == 0 || now.Runs[0].No <= r.run.No {
+			return r.run, true, nil
+		}
+		from = now.Runs[0].No
+	}
+}
+
+// wait is one try of Wait.
+func (w *Waiters) wait(ctx context.Context, runID string, from store.RunNo) result {
+	e := &ending{id: runID, from: from, results: make(chan result, 1)}
 	w.mu.Lock()
 	w.ends[runID] = append(w.ends[runID], e)
 	w.mu.Unlock()
@@ -76,20 +94,20 @@ func (w *Waiters) Wait(ctx context.Context, runID string) (run store.Run, ok boo
 	if w.cfg.InMemory(runID) {
 		select {
 		case r := <-e.results:
-			return r.run, r.ok, r.err
+			return r
 		case <-time.After(w.cfg.Poll): // its shard may be lost meanwhile
 		case <-ctx.Done():
-			return store.Run{}, true, context.Cause(ctx)
+			return result{ok: true, err: context.Cause(ctx)}
 		}
 	}
 	defer w.readFor(e)()
 	select {
 	case r := <-e.results:
-		return r.run, r.ok, r.err
+		return r
 	case <-ctx.Done():
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return store.Run{}, true, because(ctx, e.last)
+		return result{ok: true, err: because(ctx, e.last)}
 	}
 }
 
@@ -108,7 +126,9 @@ func (w *Waiters) RunEnded(run store.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.ends[run.ID] {
-		e.deliver(result{run: run, ok: true})
+		if run.No >= e.from {
+			e.deliver(result{run: run, ok: true, told: true})
+		}
 	}
 	for f := range w.followers[run.No] {
 		hint(f.hints)

@@ -24,7 +24,7 @@ func TestWaitsTogether(t *testing.T) {
 				w.run(1, id, store.Succeeded)
 			}
 			all.Go(func() {
-				run, ok, err := w.waiters.Wait(t.Context(), id)
+				run, ok, err := w.waiters.Wait(t.Context(), id, 0)
 				if err != nil || ok != (id != "missing") || ok && run.ID != id {
 					t.Errorf("%s: found %+v, %t, %v", id, run, ok, err)
 				}
@@ -58,7 +58,7 @@ func TestWaitsThatFail(t *testing.T) {
 		ask := func(ctx context.Context, id string) {
 			w.run(1, id, store.Succeeded)
 			all.Go(func() {
-				run, ok, err := w.waiters.Wait(ctx, id)
+				run, ok, err := w.waiters.Wait(ctx, id, 0)
 				switch {
 				case ctx == impatient:
 					if !errors.Is(err, context.Canceled) {
@@ -97,7 +97,7 @@ func TestEndsHere(t *testing.T) {
 		var all sync.WaitGroup
 		wait := func(ctx context.Context) {
 			all.Go(func() {
-				run, ok, err := w.waiters.Wait(ctx, "r")
+				run, ok, err := w.waiters.Wait(ctx, "r", 5)
 				if ctx == t.Context() && (err != nil || !ok || run.Status != store.Failed) {
 					t.Errorf("found %+v, %t, %v", run, ok, err)
 				}
@@ -121,6 +121,30 @@ func TestEndsHere(t *testing.T) {
 	})
 }
 
+// TestTheEndOfAFormerRunDoesNotCount: the end of a run that another one has replaced may be told late. Neither a caller
+// that knows the number of the later one takes it for its end, nor one that knows the ID alone.
+func TestTheEndOfAFormerRunDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.memory["r"] = true
+		w.run(7, "r", store.Running)
+		var all sync.WaitGroup
+		for _, from := range []store.RunNo{7, 0} {
+			all.Go(func() {
+				if run, ok, err := w.waiters.Wait(t.Context(), "r", from); err != nil || !ok || run.No != 7 {
+					t.Errorf("from %d: found %+v, %t, %v", from, run, ok, err)
+				}
+			})
+		}
+		synctest.Wait()
+		w.waiters.RunEnded(store.Run{No: 5, ID: "r", Status: store.Succeeded})
+		synctest.Wait()
+		w.waiters.RunEnded(*w.run(7, "r", store.Succeeded))
+		all.Wait()
+		w.expectReads(t, "rows[r][]") // by the one without a number
+	})
+}
+
 // TestEndsElsewhere: a change elsewhere costs one read for all runs, and one more for
 // those that have ended; a lost hint costs one poll interval.
 func TestEndsElsewhere(t *testing.T) {
@@ -130,7 +154,7 @@ func TestEndsElsewhere(t *testing.T) {
 		for i, id := range []string{"a", "b", "c", "d"} {
 			w.run(store.RunNo(i+1), id, store.Suspended)
 			all.Go(func() {
-				run, ok, err := w.waiters.Wait(t.Context(), id)
+				run, ok, err := w.waiters.Wait(t.Context(), id, 0)
 				over := run.Status.Terminal() || run.Status == store.Stalled
 				if err != nil || ok != (id != "c") || ok && !over {
 					t.Errorf("found %+v, %t, %v", run, ok, err)
@@ -181,12 +205,12 @@ func TestReaderStops(t *testing.T) {
 		defer leave()
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, _, err := w.waiters.Wait(short, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			if _, _, err := w.waiters.Wait(short, "a", 0); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("expected the deadline, found %v", err)
 			}
 		})
 		time.Sleep(3 * time.Second / 4)
-		if run, ok, err := w.waiters.Wait(t.Context(), "b"); err != nil || !ok || run.ID != "b" {
+		if run, ok, err := w.waiters.Wait(t.Context(), "b", 0); err != nil || !ok || run.ID != "b" {
 			t.Errorf("found %+v, %t, %v", run, ok, err)
 		}
 		all.Wait()
@@ -198,7 +222,7 @@ func TestReaderStops(t *testing.T) {
 func TestWaitsGoOnWhileTheStoreIsAway(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *world) error{
 		"wait": func(ctx context.Context, w *world) error {
-			_, _, err := w.waiters.Wait(ctx, "r")
+			_, _, err := w.waiters.Wait(ctx, "r", 0)
 			return err
 		},
 		"follow": func(ctx context.Context, w *world) error {
