@@ -303,6 +303,9 @@ func (a *activation) step(inboxAt store.Time) {
 		}
 	}
 	a.schedule()
+	if a.lined != nil && a.lined.line.Short() {
+		a.look(false)
+	}
 }
 
 // logNotes logs the notes of the run.

@@ -20,6 +20,9 @@ type lined struct {
 	deferred bool // one was requested and waits for its time
 }
 
+// window is how many of those that wait a look reads.
+var window = entity.Window
+
 // lookShare is the part of the time that an entity spends on looks, if hints come all the time: one in so many.
 const lookShare = 10
 
@@ -115,9 +118,9 @@ func (a *activation) readLine() *lineLooked {
 	defer done()
 	found := &lineLooked{}
 	s := a.dispatcher().store
-	found.waiting, found.err = s.Waiting(ctx, store.WaitingQuery{Queue: a.run.ID, Limit: entity.Window})
+	found.waiting, found.err = s.Waiting(ctx, store.WaitingQuery{Queue: a.run.ID, Limit: window})
 	if found.err == nil {
-		found.more = len(found.waiting) == entity.Window
+		found.more = len(found.waiting) == window
 		found.admitted, found.err = s.Waiting(ctx, store.WaitingQuery{Queue: a.run.ID, Admitted: true})
 	}
 	return found

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stet-run/stet/internal/engine"
 	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/memory"
@@ -49,5 +50,34 @@ func TestARunOfAnotherProcessIsAdmitted(t *testing.T) {
 			expectEnd(t, e, id, store.Succeeded, "done")
 		}
 		happened.expect(t, "end", "begin", "end", "begin", "end")
+	})
+}
+
+// TestMoreRunsWaitThanAreRead: where a look does not read all that wait, the queue looks again when few are left, and not
+// only at the next poll.
+func TestMoreRunsWaitThanAreRead(t *testing.T) {
+	engine.ReadsOfALine(t, 4)
+	synctest.Test(t, func(t *testing.T) {
+		var happened trace
+		db := memory.New()
+		e := newEngine(t, db.Join(), "n", queueing, rarely, with("w", does(waits(time.Second, &happened))))
+		outside := newEngine(t, db, "outside", queueing, with("w", does(waits(time.Second, &happened))))
+		create := func(stop func()) {
+			create(t, e, "q", permit.Settings{Concurrency: 1})
+			stop()
+		}
+		create(serve(t, e))
+		ids := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+		for _, id := range ids {
+			enqueue(t, outside, "w", id, "q")
+		}
+		defer serve(t, e)()
+		begun := time.Now()
+		for _, id := range ids {
+			expectEnd(t, e, id, store.Succeeded, "done")
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("ten runs of a second took %s", took)
+		}
 	})
 }

@@ -21,6 +21,8 @@ type Lined interface {
 	Left(run store.RunNo)
 	// Wants reports what of the line is to be read, if others may have changed it.
 	Wants() (waiting, admitted bool)
+	// Short reports whether more wait than were read, and of those that were read few are left.
+	Short() bool
 	// Known reports whether there was a look since the entity was loaded, and since Forget. Before it the entity does
 	// nothing.
 	Known() bool

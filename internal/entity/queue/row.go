@@ -17,7 +17,8 @@ type rows struct {
 	shown   bool // what the queue shows was written since
 	waiting int
 	held    int
-	last    *store.Waiter // the last one that was read; nil: all were
+	read    int           // how many of those that wait the last look has read
+	last    *store.Waiter // the last one of them; nil: they were all
 	// heard are the runs of which something was heard since the look under way began: the look may be older. nil: there
 	// is no look under way.
 	heard map[store.RunNo]struct{}
@@ -109,7 +110,7 @@ func (q *Rules) Look(waiting []store.Waiter, more bool, admitted []store.Waiter)
 
 // look compares what was read with what is known. Where something was heard of a run meanwhile, that counts.
 func (q *Rules) look(waiting []store.Waiter, more bool, admitted []store.Waiter, w *entity.Writer) {
-	q.rows.last = nil
+	q.rows.read, q.rows.last = len(waiting), nil
 	if more {
 		q.rows.last = &waiting[len(waiting)-1]
 	}
@@ -199,6 +200,9 @@ func (q *Rules) drop(run store.RunNo, w *entity.Writer) {
 func (q *Rules) Wants() (waiting, admitted bool) {
 	return !q.rows.known || q.rows.waiting < entity.Window/2, !q.rows.known || q.rows.held > 0 && len(q.waiting) > 0
 }
+
+// Short implements entity.Lined.
+func (q *Rules) Short() bool { return q.rows.last != nil && q.rows.waiting < q.rows.read/2 }
 
 // Known implements entity.Lined.
 func (q *Rules) Known() bool {

@@ -134,6 +134,12 @@ func TestALookBeyondTheWindow(t *testing.T) {
 	if q.rows.waiting != 1 {
 		t.Errorf("%d wait; want the one that was read", q.rows.waiting)
 	}
+	if q.Short() {
+		t.Error("one of two is left, and that is short")
+	}
 	q.Left(1)
 	q.admits(2)
+	if !q.Short() {
+		t.Error("none of two is left, and that is not short")
+	}
 }
