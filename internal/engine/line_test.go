@@ -53,8 +53,8 @@ func TestARunOfAnotherProcessIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestMoreRunsWaitThanAreRead: where a look does not read all that wait, the queue looks again when few are left, and not
-// only at the next poll.
+// TestMoreRunsWaitThanAreRead: where a look does not read all that wait, the queue looks again when few are left, and
+// not only at the next poll.
 func TestMoreRunsWaitThanAreRead(t *testing.T) {
 	engine.ReadsOfALine(t, 4)
 	synctest.Test(t, func(t *testing.T) {
