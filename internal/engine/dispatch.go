@@ -94,9 +94,10 @@ func (d *dispatcher) run() {
 			case <-x.held.Done():
 			}
 		}
-		_, changed = x.e.changes.TakeReady(d.lane) // of what the claim may have missed
+		shards, more := x.e.changes.TakeReady(d.lane)
+		changed = more // of what the claim may have missed
 		found := d.claim()
-		if polled := time.Since(looked) >= x.e.cfg.Poll; hinted || polled {
+		if polled := time.Since(looked) >= x.e.cfg.Poll; polled || hinted || d.held().AnyOpen(&shards) {
 			x.hintLines(d, polled)
 			if polled {
 				looked = time.Now()

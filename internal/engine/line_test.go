@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,25 +14,19 @@ import (
 	"github.com/stet-run/stet/store/memory"
 )
 
-// claiming counts claims.
-type claiming struct {
-	store.Store
-	claims atomic.Int64
-}
-
-func (c *claiming) Claim(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
-	c.claims.Add(1)
-	return c.Store.Claim(ctx, req)
-}
-
 // TestARunOfAnotherProcessIsAdmitted: a queue that rests learns of a run that another process has put into its line,
 // although nobody tells it, and does not claim again and again.
 func TestARunOfAnotherProcessIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var happened trace
 		db := memory.New()
-		counted := &claiming{Store: db.Join()}
-		e := newEngine(t, counted, "n", queueing, with("w", does(waits(time.Minute, &happened))))
+		var claims atomic.Int64
+		s := &gated{Store: db.Join()}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			claims.Add(1)
+			return s.Store.Claim(ctx, req)
+		}
+		e := newEngine(t, s, "n", queueing, with("w", does(waits(time.Minute, &happened))))
 		defer serve(t, e)()
 		outside := newEngine(t, db, "outside", queueing, with("w", does(waits(time.Minute, &happened))))
 		synctest.Wait()
@@ -40,16 +35,86 @@ func TestARunOfAnotherProcessIsAdmitted(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			enqueue(t, outside, "w", id, "q")
 		}
-		before := counted.claims.Load()
+		before := claims.Load()
 		time.Sleep(30 * time.Second)
 		happened.expect(t, "begin")
-		if n := counted.claims.Load() - before; n > 100 {
+		if n := claims.Load() - before; n > 100 {
 			t.Errorf("%d claims in 30 s", n)
 		}
 		for _, id := range []string{"a", "b", "c"} {
 			expectEnd(t, e, id, store.Succeeded, "done")
 		}
 		happened.expect(t, "end", "begin", "end", "begin", "end")
+	})
+}
+
+// TestAQueueReadsItsLineWhenItIsClaimed: a queue that rests in memory learns of a run of another process by any claim,
+// although no hint and no poll comes.
+func TestAQueueReadsItsLineWhenItIsClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var happened trace
+		db := memory.New()
+		deaf := &gated{Store: db.Join(), changed: func(ctx context.Context) (store.Change, error) {
+			<-ctx.Done()
+			return store.Change{}, ctx.Err()
+		}}
+		work := with("w", does(waits(time.Second, &happened)))
+		e, outside := newEngine(t, deaf, "n", queueing, rarely, work), newEngine(t, db, "outside", queueing, work)
+		defer serve(t, e)()
+		create(t, e, "other", permit.Settings{Concurrency: 1})
+		time.Sleep(time.Minute) // it leaves memory
+		create(t, e, "q", permit.Settings{Concurrency: 1})
+		synctest.Wait()
+		begun := time.Now()
+		enqueue(t, outside, "w", "a", "q")
+		enqueue(t, e, "w", "b", "other") // which is claimed for it
+		expectEnd(t, e, "a", store.Succeeded, "done")
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("a run of a second took %s", took)
+		}
+	})
+}
+
+// TestAHintIsHeardBesideTheOwnWork: what another process puts into a line is admitted before the next poll, although
+// this process has work of its own to claim at the same time.
+func TestAHintIsHeardBesideTheOwnWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var happened trace
+		gate := make(chan struct{}, 1) // full: no claim begins
+		db := memory.New()
+		s := &gated{Store: db.Join()}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Claims, error) {
+			gate <- struct{}{}
+			defer func() { <-gate }()
+			return s.Store.Claim(ctx, req)
+		}
+		work := with("w", does(waits(time.Second, &happened)))
+		holds := with("holds", does(waits(time.Hour, &happened)))
+		e := newEngine(t, s, "n", queueing, rarely, work, holds)
+		outside := newEngine(t, db, "outside", queueing, work, holds)
+		defer serve(t, e)()
+		for i := range 40 {
+			create(t, e, strconv.Itoa(i), permit.Settings{Concurrency: 1})
+		}
+		time.Sleep(time.Minute) // they leave memory
+		create(t, e, "q", permit.Settings{Concurrency: 2})
+		enqueue(t, e, "holds", "holds", "q") // so that the queue stays in memory
+		synctest.Wait()
+		begun := time.Now()
+		for i := range 20 { // in some rounds it hears of its own work first
+			id := strconv.Itoa(i)
+			gate <- struct{}{}
+			enqueue(t, e, "w", "first"+id, id) // the queue is claimed for it
+			synctest.Wait()
+			enqueue(t, outside, "w", id, "q")
+			enqueue(t, e, "w", "second"+id, strconv.Itoa(20+i))
+			synctest.Wait()
+			<-gate
+			expectEnd(t, e, id, store.Succeeded, "done")
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("twenty runs of a second, one after the other, took %s", took)
+		}
 	})
 }
 
