@@ -118,6 +118,49 @@ func TestAHintIsHeardBesideTheOwnWork(t *testing.T) {
 	})
 }
 
+// TestAPermitThatAnotherProcessGivesBackIsGranted before the next poll: the act that ends the run names the queue's shard
+// in its hints, unless the process has the queue itself.
+func TestAPermitThatAnotherProcessGivesBackIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(memory.Slots(16))
+		var did [2]trace
+		var hinted [2]atomic.Int64
+		var nodes [2]*engine.Engine
+		for i := range nodes {
+			s := &gated{Store: db.Join()}
+			s.commit = func(ctx context.Context, b store.Batch) (store.BatchResult, error) {
+				for _, turn := range b.Turns {
+					hinted[i].Add(int64(len(turn.Hints)))
+				}
+				return s.Store.Commit(ctx, b)
+			}
+			nodes[i] = newEngine(t, s, strconv.Itoa(i), queueing, rarely, with("w", does(waits(time.Second, &did[i]))))
+			defer serve(t, nodes[i])()
+		}
+		time.Sleep(time.Minute) // they share the shards
+		create(t, nodes[0], "q", permit.Settings{Concurrency: 1, Group: store.DefaultGroup})
+		begun := time.Now()
+		for i := range 20 {
+			enqueue(t, nodes[0], "w", strconv.Itoa(i), "q")
+		}
+		for i := range 20 {
+			expectEnd(t, nodes[0], strconv.Itoa(i), store.Succeeded, "done")
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("twenty runs of a second, one after the other, took %s", took)
+		}
+		owner := 0
+		if hinted[owner].Load() > 0 {
+			owner = 1
+		}
+		other := int64(len(did[1-owner].all) / 2) // each run begins and ends
+		if hinted[owner].Load() > 0 || other == 0 || hinted[1-owner].Load() != other {
+			t.Errorf("the other node has executed %d runs, and sent %d hints; the queue's node sent %d", other,
+				hinted[1-owner].Load(), hinted[owner].Load())
+		}
+	})
+}
+
 // TestMoreRunsWaitThanAreRead: where a look does not read all that wait, the queue looks again when few are left, and
 // not only at the next poll.
 func TestMoreRunsWaitThanAreRead(t *testing.T) {
@@ -127,11 +170,9 @@ func TestMoreRunsWaitThanAreRead(t *testing.T) {
 		db := memory.New()
 		e := newEngine(t, db.Join(), "n", queueing, rarely, with("w", does(waits(time.Second, &happened))))
 		outside := newEngine(t, db, "outside", queueing, with("w", does(waits(time.Second, &happened))))
-		create := func(stop func()) {
-			create(t, e, "q", permit.Settings{Concurrency: 1})
-			stop()
-		}
-		create(serve(t, e))
+		stop := serve(t, e)
+		create(t, e, "q", permit.Settings{Concurrency: 1})
+		stop()
 		ids := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 		for _, id := range ids {
 			enqueue(t, outside, "w", id, "q")
