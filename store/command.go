@@ -40,6 +40,10 @@ type Start struct {
 	Fork *Fork // nil: the run begins without a history
 }
 
+// Due returns when the run of a start may begin that is carried out at the time now: the latest of now, At, and After
+// from now.
+func (s *Start) Due(now Time) Time { return max(now, s.At, now+Time(s.After)) }
+
 // QueueEntry is the place of a new run in a queue. The run is Held. Either it waits in a line, or it asks.
 type QueueEntry struct {
 	Data []byte // becomes the run's Queue; not nil

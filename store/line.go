@@ -1,9 +1,6 @@
 package store
 
-import (
-	"cmp"
-	"encoding/binary"
-)
+import "cmp"
 
 // Line is a place among the runs that wait for a queue in their rows (law 31). A store has lines if
 // Description.Lines says so; another one refuses a Line with ErrInvalid.
@@ -34,20 +31,4 @@ type Waiter struct {
 // Compare orders those that wait: by priority, the highest first, then by when they are due, then by number.
 func (w *Waiter) Compare(o *Waiter) int {
 	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Due, o.Due), cmp.Compare(w.No, o.No))
-}
-
-// LineKey returns 12 bytes that sort as a priority and a time do in Waiter.Compare.
-func LineKey(priority int, due Time) []byte {
-	var b [12]byte
-	binary.BigEndian.PutUint32(b[:], ^(uint32(int32(priority)) ^ 1<<31))
-	binary.BigEndian.PutUint64(b[4:], uint64(due))
-	return b[:]
-}
-
-// ReadLineKey is the inverse of LineKey. It returns zeros for what is no such key.
-func ReadLineKey(b []byte) (priority int, due Time) {
-	if len(b) != 12 {
-		return 0, 0
-	}
-	return int(int32(^binary.BigEndian.Uint32(b) ^ 1<<31)), Time(binary.BigEndian.Uint64(b[4:]))
 }

@@ -174,10 +174,7 @@ func (x *executor) joined(in *ownership.Shards, start *store.Start, answer *stor
 	}
 	l, run := start.Queue.Line, &answer.Run
 	w := store.Waiter{No: run.No, ID: run.ID, Key: l.Key, Priority: l.Priority, Place: run.Queue,
-		Due: max(run.Created, start.At)}
-	if start.After > 0 {
-		w.Due = max(w.Due, run.Created+store.Time(start.After))
-	}
+		Due: start.Due(run.Created)}
 	if x.tellLine(l.Queue, lineNews(func(line entity.Lined) { line.Joined(w) })) {
 		return
 	}

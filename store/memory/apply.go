@@ -105,17 +105,14 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		},
 		condition: ready, entries: map[entryKey]*store.Entry{}, itemIDs: map[string]*store.Item{}, feeds: map[feedKey]*feed{},
 	}
-	at := start.At
-	if start.After > 0 {
-		at = max(at, now+store.Time(start.After))
-	}
-	if at > now {
-		r.WakeAt, r.condition = at, idle
+	due := start.Due(now)
+	if due > now {
+		r.WakeAt, r.condition = due, idle
 	}
 	if start.Queue != nil {
 		r.Marks, r.Queue = store.Held, bytes.Clone(start.Queue.Data)
 		if l := start.Queue.Line; l != nil {
-			r.line, r.waitsFrom, r.WakeAt, r.condition = new(*l), max(at, now), 0, ready
+			r.line, r.waitsFrom, r.WakeAt, r.condition = new(*l), due, 0, ready
 		}
 	}
 	d.runs[r.No], d.ids[r.ID] = r, r

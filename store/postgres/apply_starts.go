@@ -72,7 +72,7 @@ func asks(st *store.Start) bool { return st.Queue != nil && st.Queue.Line == nil
 // lineColumns are the columns of starts in lines: NULL for the others.
 type lineColumns struct {
 	queues, keys []*string
-	priorities   [][]byte // the first bytes of store.LineKey
+	priorities   [][]byte // the first bytes of sqlstore.LineKey
 }
 
 func (c *lineColumns) add(st *store.Start) {
@@ -82,7 +82,7 @@ func (c *lineColumns) add(st *store.Start) {
 	}
 	l := st.Queue.Line
 	c.queues, c.keys = append(c.queues, &l.Queue), append(c.keys, &l.Key)
-	c.priorities = append(c.priorities, store.LineKey(l.Priority, 0)[:4])
+	c.priorities = append(c.priorities, sqlstore.LineKey(l.Priority, 0)[:4])
 }
 
 func (c *sentItems) add(id string, no store.RunNo, it *store.Item) {

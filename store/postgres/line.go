@@ -25,7 +25,7 @@ func (s *Store) Waiting(ctx context.Context, q store.WaitingQuery) (found []stor
 	}
 	after, line := store.Waiter{}, []byte{}
 	if q.After != nil {
-		after, line = *q.After, store.LineKey(q.After.Priority, q.After.Due)
+		after, line = *q.After, sqlstore.LineKey(q.After.Priority, q.After.Due)
 	}
 	limit := any(nil)
 	if q.Limit > 0 {
@@ -44,7 +44,7 @@ func (s *Store) Waiting(ctx context.Context, q store.WaitingQuery) (found []stor
 				return err
 			}
 			w.No = store.RunNo(no)
-			w.Priority, w.Due = store.ReadLineKey(order)
+			w.Priority, w.Due = sqlstore.ReadLineKey(order)
 			found = append(found, w)
 			return nil
 		})

@@ -38,7 +38,7 @@ func (s *Store) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Wait
 	if !q.Admitted {
 		line := []byte{}
 		if q.After != nil {
-			line = store.LineKey(after.Priority, after.Due)
+			line = sqlstore.LineKey(after.Priority, after.Due)
 		}
 		text, args = waitingRuns, []any{q.Queue, line, int64(after.No), limit}
 	}
@@ -46,7 +46,7 @@ func (s *Store) Waiting(ctx context.Context, q store.WaitingQuery) ([]store.Wait
 	err := s.read.do(ctx, "read who waits", func(c *conn) error {
 		return c.each(text, args, func(r *sqlite3.Stmt) error {
 			w := store.Waiter{No: store.RunNo(r.ColumnInt64(0)), ID: r.ColumnText(1), Key: r.ColumnText(2), Place: value(r, 4)}
-			w.Priority, w.Due = store.ReadLineKey(r.ColumnRawBlob(3))
+			w.Priority, w.Due = sqlstore.ReadLineKey(r.ColumnRawBlob(3))
 			found = append(found, w)
 			return nil
 		})

@@ -67,8 +67,8 @@ var table = []defect{
 	},
 	{
 		name: "too-soon", file: "store/memory/apply.go", breaks: "20",
-		text:    "if start.After > 0 {",
-		becomes: "if start.After > 0 && !planted {",
+		text:    "if due > now {",
+		becomes: "if due > now && !planted {",
 		why:     "a run that is to begin later begins at once",
 	},
 	{

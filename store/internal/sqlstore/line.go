@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"encoding/binary"
+
 	"github.com/stet-run/stet/store"
 	"github.com/stet-run/stet/store/internal/words"
 )
@@ -16,11 +18,24 @@ func lineOf(st *store.Start, now store.Time) Line {
 	if st.Queue == nil || st.Queue.Line == nil {
 		return Line{}
 	}
-	l, due := st.Queue.Line, max(st.At, now)
-	if st.After > 0 {
-		due = max(due, now+store.Time(st.After))
+	l := st.Queue.Line
+	return Line{l.Queue, l.Key, LineKey(l.Priority, st.Due(now))}
+}
+
+// LineKey returns 12 bytes that sort as a priority and a time do in store.Waiter.Compare.
+func LineKey(priority int, due store.Time) []byte {
+	var b [12]byte
+	binary.BigEndian.PutUint32(b[:], ^(uint32(int32(priority)) ^ 1<<31))
+	binary.BigEndian.PutUint64(b[4:], uint64(due))
+	return b[:]
+}
+
+// ReadLineKey is the inverse of LineKey. It returns zeros for what is no such key.
+func ReadLineKey(b []byte) (priority int, due store.Time) {
+	if len(b) != 12 {
+		return 0, 0
 	}
-	return Line{l.Queue, l.Key, store.LineKey(l.Priority, due)}
+	return int(int32(^binary.BigEndian.Uint32(b) ^ 1<<31)), store.Time(binary.BigEndian.Uint64(b[4:]))
 }
 
 // Waits is the condition under which the run r waits in a line: the index of those that do asks for it.
@@ -69,7 +84,7 @@ func (b *Batch) lineUp(turn *store.Turn) error {
 	if turn.Update.Marks&store.Held == 0 {
 		return nil
 	}
-	due := store.LineKey(0, b.Now)[4:]
+	due := LineKey(0, b.Now)[4:]
 	_, err := b.Rows.Exec(`UPDATE stet.runs SET qline=/*sqlite CAST( */substr(qline,1,4)||$1/*sqlite AS BLOB) */
 		WHERE run_no=$2 AND q IS NOT NULL AND marks & {held} = 0`, due, int64(turn.Run))
 	return err

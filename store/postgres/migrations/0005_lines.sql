@@ -1,6 +1,6 @@
 -- oldest: 5
 
--- A run in the line of a queue: q is the ID of the queue's entity, qline its priority and when it is due, see store.LineKey.
+-- A run in the line of a queue: q is the ID of the queue's entity, qline its priority and when it is due, see sqlstore.LineKey.
 -- Below, marks & 17 = 16: held and not paused; status < 4: neither ended nor stalled; marks & 128: admitted.
 ALTER TABLE stet.runs ADD q text COLLATE "C", ADD qkey text, ADD qline bytea;
 CREATE INDEX runs_waiting ON stet.runs (q, qline, run_no) WHERE q IS NOT NULL AND marks & 17 = 16 AND status < 4;

@@ -1,6 +1,6 @@
 -- oldest: 3
 
--- A run in the line of a queue: q is the ID of the queue's entity, qline its priority and when it is due, see store.LineKey.
+-- A run in the line of a queue: q is the ID of the queue's entity, qline its priority and when it is due, see sqlstore.LineKey.
 -- Below, marks & 17 = 16: held and not paused; status < 4: neither ended nor stalled; marks & 128: admitted.
 ALTER TABLE stet_runs ADD COLUMN q TEXT;
 ALTER TABLE stet_runs ADD COLUMN qkey TEXT;
