@@ -106,14 +106,14 @@ func (d *data) start(start *store.Start, now store.Time, adopt func(*run) bool) 
 		condition: ready, entries: map[entryKey]*store.Entry{}, itemIDs: map[string]*store.Item{}, feeds: map[feedKey]*feed{},
 	}
 	due := start.Due(now)
-	if due > now {
-		r.WakeAt, r.condition = due, idle
-	}
-	if start.Queue != nil {
+	switch {
+	case start.Queue != nil:
 		r.Marks, r.Queue = store.Held, bytes.Clone(start.Queue.Data)
 		if l := start.Queue.Line; l != nil {
-			r.line, r.waitsFrom, r.WakeAt, r.condition = new(*l), due, 0, ready
+			r.line, r.waitsFrom = new(*l), due
 		}
+	case due > now:
+		r.WakeAt, r.condition = due, idle
 	}
 	d.runs[r.No], d.ids[r.ID] = r, r
 	if start.Fork != nil {

@@ -189,7 +189,7 @@ func started(st *store.Start, no store.RunNo, claim bool, now store.Time) store.
 	if st.Queue != nil {
 		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
 	}
-	if at := st.Due(now); at > now && (st.Queue == nil || st.Queue.Line == nil) {
+	if at := st.Due(now); at > now && st.Queue == nil {
 		run.WakeAt = at
 		return store.Answer{Outcome: store.Applied, Run: run}
 	}

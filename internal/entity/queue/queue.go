@@ -414,12 +414,11 @@ func (q *Rules) grant(r *request, now store.Time, w *entity.Writer) {
 	k.held++
 	q.serve(k, no)
 	q.count(k, no, now, costs(r.Cost))
-	switch {
-	case r.row != 0:
+	if r.row != 0 {
 		q.rows.held++
 		q.rows.hear(r.row)
 		w.Send(store.Command{RunNo: r.row, RunID: r.RunID, Admit: permit.EntityID(q.name)})
-	default:
+	} else {
 		w.PutNew(permitLoc+r.ticket, encode(h))
 		if r.Task == nil {
 			q.notify(r)
@@ -518,7 +517,7 @@ func (q *Rules) manage(it *store.Item, now store.Time, w *entity.Writer) []byte 
 	case permit.Resume:
 		q.head.Paused, q.head.PausedBy = false, nil
 	case permit.Delete:
-		if n := len(q.waiting) + len(q.held) + len(q.rows.news); n > 0 {
+		if len(q.waiting)+len(q.held) > 0 {
 			return no("%d wait in it and %d hold a permit of it; cancel the runs or wait for their end",
 				len(q.waiting), len(q.held))
 		}

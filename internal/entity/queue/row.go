@@ -205,9 +205,7 @@ func (q *Rules) Wants() (waiting, admitted bool) {
 func (q *Rules) Short() bool { return q.rows.last != nil && q.rows.waiting < q.rows.read/2 }
 
 // Known implements entity.Lined.
-func (q *Rules) Known() bool {
-	return q.rows.known
-}
+func (q *Rules) Known() bool { return q.rows.known }
 
 // Stays implements entity.Lined.
 func (q *Rules) Stays() bool {

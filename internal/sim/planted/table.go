@@ -67,8 +67,8 @@ var table = []defect{
 	},
 	{
 		name: "too-soon", file: "store/memory/apply.go", breaks: "20",
-		text:    "if due > now {",
-		becomes: "if due > now && !planted {",
+		text:    "case due > now:",
+		becomes: "case due > now && !planted:",
 		why:     "a run that is to begin later begins at once",
 	},
 	{

@@ -241,7 +241,7 @@ func newRun(st *store.Start, now store.Time) (store.Run, int64) {
 	if st.Queue != nil {
 		run.Marks, run.Queue = store.Held, bytes.Clone(st.Queue.Data)
 	}
-	if at := st.Due(now); at > now && (st.Queue == nil || st.Queue.Line == nil) {
+	if at := st.Due(now); at > now && st.Queue == nil {
 		run.WakeAt = at
 		return run, words.Idle
 	}
