@@ -127,7 +127,7 @@ func queueLocksOf(s *permit.State) []QueueLock {
 	return list
 }
 
-// queueLocks removes the locks of queues of which a holder does more than wait.
+// queueLocks removes from the queues the locks that onlyWaiting removes.
 func (e *Engine) queueLocks(ctx context.Context, infos ...*QueueInfo) error {
 	place := func(q *QueueInfo, l QueueLock) string { return q.Name + "\x00" + l.Key }
 	locks := map[string]*lock{}
@@ -148,7 +148,7 @@ func (e *Engine) queueLocks(ctx context.Context, infos ...*QueueInfo) error {
 	return nil
 }
 
-// onlyWaiting removes locks of which a holder does more than wait: it executes, is paused, or goes on at a time.
+// onlyWaiting removes a lock if one of its holders executes, is paused, or has a wake time.
 func (e *Engine) onlyWaiting(ctx context.Context, locks map[string]*lock) error {
 	ids := map[string]bool{} // true: it only waits
 	for _, l := range locks {

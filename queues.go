@@ -111,7 +111,7 @@ type QueueInfo struct {
 // QueueLock says that all permits of a queue, or of one of its keys, are held by runs that only wait for runs which
 // they have started, directly or not, and that these wait for the permits.
 type QueueLock struct {
-	Key     string   // whose permits are held; "": those of the whole queue
+	Key     string   // whose permits are held; "": all permits of the queue
 	Held    int      // permits
 	Holders []string // IDs of runs, at most 20
 	Waiting []string // IDs of runs, the first one in the queue first; at most 50

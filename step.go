@@ -161,7 +161,7 @@ type made struct {
 	data  []byte
 }
 
-// madeAs returns the value of which data is the encoding that an attempt has made; nil: that is not known.
+// madeAs returns the value that the last attempt has encoded as data; nil: it has made other data.
 func (s *stepBody) madeAs(data []byte) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,7 +328,7 @@ func EngineOf(ctx context.Context) *Engine {
 	return e
 }
 
-// engineKey is that of the engine in the context in which it works.
+// engineKey is the key of the engine in the contexts that it makes.
 type engineKey struct{}
 
 // Heartbeat says that the step is alive: the attempt's timeout begins again. A

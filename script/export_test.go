@@ -50,7 +50,7 @@ var released chan struct{}
 // hanging has an element for each call of Task.hang that has begun since HangUntil.
 var hanging chan struct{}
 
-// HangUntil has Task.hang end when release is called. begun waits until there have been so many calls.
+// HangUntil makes Task.hang end when release is called. begun waits until it has been called that often.
 func HangUntil() (begun func(calls int), release func()) {
 	released, hanging = make(chan struct{}), make(chan struct{}, 100)
 	begun = func(calls int) {

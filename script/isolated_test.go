@@ -182,7 +182,7 @@ func TestIllRunsInTheProgramGiveTheirPlaces(t *testing.T) {
 		for range script.Places {
 			sick = append(sick, begin(t, ctx, e, "ill"))
 		}
-		begun(script.Places) // as many at once only if those that exceed their second give their places away
+		begun(script.Places) // all at once, so a call that exceeds its second must give its place away
 		for range 5 {
 			want(t, ctx, begin(t, ctx, e, "fine"), "3")
 		}

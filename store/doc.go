@@ -182,20 +182,20 @@
 //
 // # Lines
 //
-// These laws are those of a store whose Description says that it has Lines.
+// These laws hold for a store whose Description says that it has Lines.
 //
 // Law 31. A start with a Line creates a run that is Held and waits in the line. It sends nothing, and changes no
 // other run.
 //   - The run is due at the At and After of its start, or at once.
 //   - A turn whose Update makes a run Held that has a Line, and was not, lets it wait again. It is due at the time
 //     of the act.
-//   - Waiting reads those that wait at one moment, in the order of Waiter.Compare: those that are Held, and neither
-//     Paused nor ended nor stalled.
+//   - Waiting reads the waiting runs of one moment, in the order of Waiter.Compare: runs of the line that are Held, and
+//     neither Paused nor ended nor stalled.
 //
 // Law 32. An Admit makes a run Admitted, and Held no more, and ready, if it waits in the line of the queue and is
 // not claimed. Its answer is Applied.
 //   - If the run is Admitted, nothing changes, and the answer is Applied with Repeated.
-//   - Otherwise nothing changes: NotFound if there is no such run, Ended if it has ended, and else Duplicate.
+//   - Otherwise nothing changes: NotFound if there is no such run, Ended if it has ended, otherwise Duplicate.
 //   - With Claim it claims the run too, as a start does.
 //
 // Law 33. A run stays Admitted until a turn ends it, or has an Update with Yield or the mark Held. An Update cannot

@@ -13,9 +13,9 @@ type Line struct {
 // WaitingQuery selects runs of a queue's line.
 type WaitingQuery struct {
 	Queue    string  // the ID of the queue's entity
-	Admitted bool    // those that are Admitted, by number; otherwise those that wait, in their order
-	After    *Waiter // only those after this one; nil: from the first
-	Limit    int     // at most so many; 0: all
+	Admitted bool    // the admitted runs, by number; otherwise the waiting ones, in the order of Waiter.Compare
+	After    *Waiter // only runs after this one; nil: from the first
+	Limit    int     // of runs; 0: all
 }
 
 // Waiter is a run of a queue's line.
@@ -28,7 +28,7 @@ type Waiter struct {
 	Place    []byte // the run's Queue
 }
 
-// Compare orders those that wait: by priority, the highest first, then by when they are due, then by number.
+// Compare orders waiting runs: by priority, the highest first, then by when they are due, then by number.
 func (w *Waiter) Compare(o *Waiter) int {
 	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Due, o.Due), cmp.Compare(w.No, o.No))
 }

@@ -44,7 +44,7 @@ type Turn struct {
 	Update      *Update       // nil: the run's row is not touched
 	Audit       []Audit       // acts of operators; the store sets No and Time (law 21)
 	Sends       []Command     // to other runs
-	Hints       []Shard       // in which something may be ready once the turn is committed: their owners are notified
+	Hints       []Shard       // whose owners are notified after the commit, besides those that the store finds itself
 }
 
 // Sent returns the lists of commands that a turn with verdict v sends.
@@ -147,7 +147,7 @@ type Continuation struct {
 	First Origin
 }
 
-// MarksOver returns the marks that the update writes over those of its run, of which Admitted counts alone.
+// MarksOver returns the marks of the run after the update. Of its former marks only Admitted can stay (law 33).
 func (u *Update) MarksOver(former Marks) Marks {
 	if u.Yield || u.Status.Terminal() || u.Marks&Held != 0 {
 		former = 0

@@ -63,7 +63,7 @@ func (g *gathering) sent() { g.due = max(g.due-1, 0) }
 // expects reports whether turns are about to come.
 func (g *gathering) expects(now time.Time) bool { return g.due > 0 && now.Before(g.until) }
 
-// gathers reports whether the next batch waits for the runs that one with so many turns lets go on.
+// gathers reports whether the next batch waits for the runs of a batch with this many turns.
 func (g *gathering) gathers(turns int) bool {
 	if g.skip > 0 {
 		g.skip--
@@ -72,7 +72,7 @@ func (g *gathering) gathers(turns int) bool {
 	return turns <= mostGathered && g.took > 0
 }
 
-// settle notes whether most of so many runs came.
+// settle notes whether at least half of the expected runs came.
 func (g *gathering) settle(expected int) {
 	if g.due <= expected/2 {
 		g.missed = 0

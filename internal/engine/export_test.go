@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-// ReadsOfALine makes looks into lines read so many of those that wait, until the test ends.
+// ReadsOfALine limits the waiting runs that a look reads to n, until the test ends.
 func ReadsOfALine(t *testing.T, n int) {
 	former := window
 	window = n

@@ -9,8 +9,8 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// lined is what the activation of an entity has that admits runs of a line. It hears of what this process writes, and
-// looks into the store when others may have written.
+// lined belongs to the activation of an entity that admits the runs of a line. The entity is told what this process
+// writes, and reads its line when other processes may have written.
 type lined struct {
 	line     entity.Lined
 	looking  bool      // a look is under way
@@ -20,18 +20,20 @@ type lined struct {
 	deferred bool // one was requested and waits for its time
 }
 
-// window is how many of those that wait a look reads.
+// window is the largest number of waiting runs that a look reads; a variable for tests.
 var window = entity.Window
 
-// lookShare is the part of the time that an entity spends on looks, if hints come all the time: one in so many.
+// lookShare bounds the time that an entity spends on looks when hints keep coming: one part in so many.
 const lookShare = 10
 
 type (
 	// lineNews is something that happened to a run of the line.
 	lineNews func(l entity.Lined)
-	// lineHint says that others may have changed the line; always: look whether that is of use now or not; deferred: it
-	// is the hint for which the last look had come too early.
-	lineHint struct{ always, deferred bool }
+	// lineHint says that another process may have changed the line.
+	lineHint struct {
+		always   bool // read it, even if the rules want nothing of it now
+		deferred bool // it is an earlier hint, which came too soon after a look
+	}
 	// lineLooked is what a look has found.
 	lineLooked struct {
 		waiting  []store.Waiter
@@ -56,7 +58,7 @@ func (a *activation) beginLine(m *entity.Machine) {
 	a.look(true)
 }
 
-// resumeLine is called when the entity is claimed again after it rested: nobody has told it what others did meanwhile.
+// resumeLine is called when the entity is claimed after a rest, during which it was told nothing.
 func (a *activation) resumeLine() {
 	if a.lined != nil {
 		a.r.(*entity.Machine).Hear(entity.Lined.Forget)
@@ -71,7 +73,7 @@ func (news lineNews) handle(a *activation, _ []event) bool {
 	}
 	m.Hear(news)
 	if m.Suspended() {
-		a.dispatcher().claimSoon() // the store calls it for its line
+		a.dispatcher().claimSoon() // the store finds it ready, by law 34
 	}
 	return true
 }
@@ -84,7 +86,7 @@ func (hint lineHint) handle(a *activation, _ []event) bool {
 	return true
 }
 
-// look reads the line, once at a time.
+// look begins to read the line, unless that is under way, of no use, or too soon after the last time.
 func (a *activation) look(always bool) {
 	waiting, admitted := a.lined.line.Wants()
 	if always {
@@ -112,7 +114,7 @@ func (a *activation) look(always bool) {
 	}()
 }
 
-// readLine reads those that wait, and then those that are admitted: one that is admitted meanwhile is in both.
+// readLine reads the waiting runs before the admitted ones: a run that is admitted between is found twice, not missed.
 func (a *activation) readLine() *lineLooked {
 	ctx, done := a.x.limited(a.shard.Context())
 	defer done()
@@ -150,13 +152,13 @@ func (a *activation) endLine() {
 	}
 }
 
-// tellLine posts news of its line to an entity, if that is in memory.
+// tellLine posts an event to the entity of a queue, and reports whether it is in memory.
 func (x *executor) tellLine(queue string, ev event) bool {
 	a, ok := x.lines.Load(queue)
 	return ok && a.(*activation).post(ev)
 }
 
-// hintLines lets the entities of a lane look into their lines.
+// hintLines posts a lineHint to each entity of a lane that has a line.
 func (x *executor) hintLines(d *dispatcher, always bool) {
 	x.lines.Range(func(_, v any) bool {
 		if a := v.(*activation); a.dispatcher() == d {
@@ -166,7 +168,7 @@ func (x *executor) hintLines(d *dispatcher, always bool) {
 	})
 }
 
-// joined tells a queue's entity that a run waits in its line, which a start of this process has made.
+// joined tells a queue's entity of a run that a start of this process has put into its line.
 func (x *executor) joined(in *ownership.Shards, start *store.Start, answer *store.Answer) {
 	if start.Queue == nil || start.Queue.Line == nil || answer.Outcome != store.Applied ||
 		answer.Run.Marks&store.Held == 0 {
@@ -197,7 +199,8 @@ func (x *executor) hint(run *store.Run, turn *store.Turn) {
 	}
 }
 
-// yielded tells a queue's entity that a run has given back its permit, by an update of this process.
+// yielded tells a queue's entity that an update of this process has given a run's permit back, or has made the run
+// wait.
 func (x *executor) yielded(run *store.Run, u *store.Update) {
 	if u == nil {
 		return

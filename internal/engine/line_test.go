@@ -118,8 +118,8 @@ func TestAHintIsHeardBesideTheOwnWork(t *testing.T) {
 	})
 }
 
-// TestAPermitThatAnotherProcessGivesBackIsGranted before the next poll: the act that ends the run names the queue's shard
-// in its hints, unless the process has the queue itself.
+// TestAPermitThatAnotherProcessGivesBackIsGranted before the next poll: the act that ends the run hints the queue's
+// shard, unless the process has the queue itself.
 func TestAPermitThatAnotherProcessGivesBackIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Slots(16))

@@ -2,35 +2,37 @@ package entity
 
 import "github.com/stet-run/stet/store"
 
-// Lined is implemented by rules that admit runs of a line (laws 31 to 34 of package store). The line is no entry: the
-// rows of the runs are what is stored. The rules know it by looks, and by what this process writes.
+// Lined is implemented by rules that admit the runs of a line (laws 31 to 34 of package store). The line is stored in
+// the rows of its runs, not in entries. The rules learn of it in two ways: from looks, which read those rows, and from
+// what this process writes.
 type Lined interface {
 	// NoLine says that the store has no lines. Nothing else is called then.
 	NoLine()
-	// Forget says that the line may have changed unheard: it is unknown until the next look.
+	// Forget says that the line may have changed without a word to the rules: it is unknown until the next look.
 	Forget()
-	// LookBegins is called before the line is read. Of what is heard from then on the look may know or not.
+	// LookBegins is called before the line is read. What the rules are told after it may be newer than what is read.
 	LookBegins()
-	// Look gives what was read: those that wait, the first ones, all unless more, and those that are admitted.
+	// Look brings what was read: the first waiting runs, in their order, and all admitted runs. If more is false, no
+	// other run waits.
 	Look(waiting []store.Waiter, more bool, admitted []store.Waiter)
 	// Joined says that a run waits in the line.
 	Joined(w store.Waiter)
-	// Answered gives the outcome of an Admit that a turn has sent.
+	// Answered brings the outcome of an Admit that a turn has sent.
 	Answered(run store.RunNo, outcome store.Outcome)
-	// Left says that a run is admitted no more.
+	// Left says that a run is no longer admitted.
 	Left(run store.RunNo)
-	// Wants reports what of the line is to be read, if others may have changed it.
+	// Wants reports which parts of the line are worth reading after another process may have changed it.
 	Wants() (waiting, admitted bool)
-	// Short reports whether more wait than were read, and of those that were read few are left.
+	// Short reports whether runs wait that the last look did not read, and fewer than half of those it read are left.
 	Short() bool
-	// Known reports whether there was a look since the entity was loaded, and since Forget. Before it the entity does
+	// Known reports whether a look has ended since the entity was loaded, and since Forget. Until then the entity does
 	// nothing.
 	Known() bool
-	// Stays reports whether the entity stays in memory although it has nothing to do now: a run waits or is admitted.
+	// Stays reports whether the entity stays in memory while it has nothing to do: a run waits or is admitted.
 	Stays() bool
 }
 
-// Window is how many of those that wait a look reads.
+// Window is the largest number of waiting runs that a look reads.
 const Window = 10_000
 
 // Line returns the rules if they admit runs of a line; nil: they do not.
@@ -39,7 +41,7 @@ func (m *Machine) Line() Lined {
 	return l
 }
 
-// Hear lets the rules hear of their line, and act on it at the next Advance.
+// Hear tells the rules of their line. They act on it at the next Advance.
 func (m *Machine) Hear(news func(l Lined)) {
 	if l := m.Line(); l != nil && m.stall == "" && m.broken == nil {
 		m.guard(func() { news(l) })

@@ -67,9 +67,9 @@ func New(cfg Config) *Waiters {
 }
 
 // Wait blocks until the run with the ID has ended or stalled, and returns it with its input and output. A run whose
-// number is below from was replaced: its end, of which this process may hear late, does not count. Where from is 0 the
-// store is asked whose the ID is now. ok is false if there is no such run. An error is that of a read, or the cause of
-// ctx's end. While the store is away it goes on.
+// number is below from was replaced: its end does not count, though this process may hear of it late. If from is 0, the
+// store says which run has the ID now. ok is false if there is no such run. The error is of a read, or the cause of
+// ctx's end. Wait continues while the store is away.
 func (w *Waiters) Wait(ctx context.Context, runID string, from store.RunNo) (run store.Run, ok bool, err error) {
 	for {
 		r := w.wait(ctx, runID, from)

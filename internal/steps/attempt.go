@@ -75,7 +75,7 @@ type Env struct {
 // the body, and it is executed again as after a crash.
 var ErrStopped = &stored.Failure{Code: stored.CodeCancelled, Message: "the process stops, or gives the run away"}
 
-// Of is what the attempts of one activation of a run have in common.
+// Of is shared by the attempts of one activation of a run.
 type Of struct {
 	RunID    string
 	Workflow string
@@ -135,8 +135,8 @@ func (e *Env) Of(ctx context.Context, run Run, row *store.Run, lease store.Lease
 	}
 }
 
-// NewAttempt returns the attempt that calls the body. The context of the body ends with that of
-// the run, by Cancel, and at its timeout.
+// NewAttempt returns the attempt that calls the body. The context of the body ends with the
+// context of the run, by Cancel, and at its timeout.
 func (of *Of) NewAttempt(b runner.Body) *Attempt {
 	a := &Attempt{Of: of, body: b}
 	a.body.Placed = of.env.Now()

@@ -115,7 +115,7 @@ const (
 		ORDER BY q.place ON CONFLICT (id) DO NOTHING RETURNING id, run_no, created)
 		SELECT array_agg(id), array_agg(run_no), coalesce(max(created), 0) FROM x`
 
-	// tagStarted is tagRuns for starts of which some may have made no run: then all is rolled back.
+	// tagStarted is tagRuns for starts that may have made no run: then the transaction is rolled back.
 	tagStarted = tagRuns + " ON CONFLICT DO NOTHING"
 
 	// itemsOfStarts returns how many items have a run that takes them, and how many were inserted.

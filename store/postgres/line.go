@@ -9,7 +9,7 @@ import (
 	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
-// Those that wait, and those that are admitted: in the order of an index.
+// The waiting runs of a queue, and the admitted ones, both in the order of an index.
 const (
 	waiters     = "SELECT r.run_no, r.id, r.qkey, r.qline, r.queue FROM stet.runs r WHERE r.q=$1::text AND "
 	waitingRuns = waiters + sqlstore.Waits +
@@ -52,8 +52,8 @@ func (s *Store) Waiting(ctx context.Context, q store.WaitingQuery) (found []stor
 	return found, err
 }
 
-// admitRuns admits runs, and claims those that the batch may claim, see storekit.Claimable. It fails if one of them
-// does not wait.
+// admitRuns admits runs, and claims each that the batch may claim, see storekit.Claimable. It fails if a run does not
+// wait.
 const admitRuns = `WITH u AS (UPDATE stet.runs r SET marks=r.marks & ~{held} | {admitted}, wake_at=NULL,
 		(ready, status, started) = (SELECT CASE WHEN x.claims THEN {claimed} ELSE {ready} END,
 			CASE WHEN x.claims THEN {running} ELSE r.status END,

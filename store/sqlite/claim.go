@@ -119,8 +119,8 @@ const newsOf = "stet_inbox i INDEXED BY stet_inbox_new CROSS JOIN stet_runs r ON
 var calledRuns = "SELECT DISTINCT r.run_no, 0 FROM " + newsOf + " WHERE " + news + " AND r.ready<>{claimed} AND " +
 	here + " AND NOT (" + due + " AND " + fits + ") AND " + sqlstore.Calls("i", fits) + " ORDER BY r.run_no LIMIT ?6"
 
-// markedUncalled is markedRuns where there are unexamined items: a run with one that calls it is in the line of those
-// alone, although they may be too many for the answer.
+// markedUncalled is markedRuns for shards with unexamined items, without the runs that such an item calls: those are in
+// the line of the items, and may have to wait for a later answer.
 var markedUncalled = markedBy + " AND NOT EXISTS (SELECT 1 FROM stet_inbox i WHERE i.run_no=r.run_no AND " +
 	news + " AND " + sqlstore.Calls("i", fits) + ") ORDER BY r.run_no LIMIT ?8"
 

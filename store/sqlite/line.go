@@ -10,8 +10,8 @@ import (
 	"github.com/stet-run/stet/store/internal/sqlstore"
 )
 
-// waitingRuns are those that wait, and admittedRuns those that are admitted: in the order of an index. The first
-// parameter is the queue, the next ones say after whom, the last is the limit.
+// The waiting runs of a queue, and the admitted ones, both in the order of an index. The first parameter is the queue,
+// the next ones say after which run, the last is the limit.
 var (
 	waitingRuns = waiters + " INDEXED BY stet_runs_waiting WHERE r.q=? AND " +
 		sqlstore.Waits + " AND (r.qline, r.run_no)>(?, ?) ORDER BY r.qline, r.run_no LIMIT ?"

@@ -347,7 +347,7 @@ func (g *generator) line(id string) *store.QueueEntry {
 		Priority: pick(g, []int{0, 0, -1, 1000})}}
 }
 
-// admits lets an entity admit runs: of those that wait in its line, and others.
+// admits lets an entity admit runs, in its line or not.
 func (g *generator) admits(t *store.Turn, r *store.Run) {
 	if !g.w.lines || !store.IsEntity(r.Workflow) {
 		return

@@ -36,7 +36,7 @@ func (o *owner) admits(queue store.Run, runs ...store.Run) []store.Answer {
 	return result.Sends
 }
 
-// waiting returns the IDs of those that a query finds.
+// waiting returns the IDs of the runs that a query finds.
 func (k *kit) waiting(q store.WaitingQuery) string {
 	k.Helper()
 	found, err := k.s.Waiting(k.ctx, q)
@@ -64,7 +64,7 @@ func (k *kit) lines() bool {
 	return d.Lines
 }
 
-// inLines makes cases those of a store that has lines.
+// inLines skips the cases for a store without lines, which must refuse a Line.
 func inLines(cases []testCase) []testCase {
 	for i := range cases {
 		run := cases[i].run
@@ -113,7 +113,7 @@ var law31 = inLines([]testCase{
 		k.start("other", lined("p", "", 0))
 		k.start("asks", place("q", "ask"))
 		const order = "high first second after later low "
-		k.equal("those that wait", k.waiting(store.WaitingQuery{Queue: "q"}), order)
+		k.equal("the waiting runs", k.waiting(store.WaitingQuery{Queue: "q"}), order)
 		k.equal("of another queue", k.waiting(store.WaitingQuery{Queue: "p"}), "other ")
 		k.equal("of none", k.waiting(store.WaitingQuery{Queue: "z"}), "")
 		k.equal("admitted ones", k.waiting(store.WaitingQuery{Queue: "q", Admitted: true}), "")
@@ -150,7 +150,7 @@ var law31 = inLines([]testCase{
 			turn.Consumed = []store.Consumption{{Item: k.inbox(r.No)[0].No, Verdict: []byte("y")}}
 			o.turn(turn, store.Committed)
 		}
-		k.equal("those that wait", k.waiting(store.WaitingQuery{Queue: "q"}), "waits ")
+		k.equal("the waiting runs", k.waiting(store.WaitingQuery{Queue: "q"}), "waits ")
 	}},
 	{"AnUpdateLetsARunWaitAgain", func(k *kit) {
 		o := k.owner(k.s, "n")
@@ -220,7 +220,7 @@ var law32 = inLines([]testCase{
 				k.Errorf("the answer to Admit %d: %+v", i, answer)
 			}
 		}
-		k.equal("those that wait", k.waiting(store.WaitingQuery{Queue: "q"}), "")
+		k.equal("the waiting runs", k.waiting(store.WaitingQuery{Queue: "q"}), "")
 		k.equal("those admitted", k.waiting(store.WaitingQuery{Queue: "q", Admitted: true}), "a b ")
 		next := store.WaitingQuery{Queue: "q", Admitted: true, After: &store.Waiter{No: a.No}}
 		k.equal("after the first", k.waiting(next), "b ")
@@ -303,7 +303,7 @@ var law32 = inLines([]testCase{
 		if result := o.batch(nil, turn).Turns[0]; result.Verdict != store.Fenced || len(result.Sends) != 0 {
 			k.Errorf("the turn of a former owner: %+v", result)
 		}
-		k.equal("those that wait", k.waiting(store.WaitingQuery{Queue: "q"}), "a ")
+		k.equal("the waiting runs", k.waiting(store.WaitingQuery{Queue: "q"}), "a ")
 	}},
 	{"ManyAreAdmittedAtOnce", func(k *kit) {
 		o := k.owner(k.s, "n")

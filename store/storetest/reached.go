@@ -25,7 +25,7 @@ var situations = []string{
 	"an item consumed with an update", "an item kept by an update that is held back",
 }
 
-// lineSituations are those of a store with lines.
+// lineSituations occur only in a store with lines.
 var lineSituations = []string{"a run admitted", "a run claimed that was admitted"}
 
 // count notes the situations that an operation has reached.

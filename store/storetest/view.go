@@ -19,7 +19,7 @@ type state struct {
 	Feeds     map[store.RunNo][]store.Feed
 	Streams   map[store.RunNo]map[string][]store.StreamItem // their last items, as many as one reading gives
 	Audits    map[store.RunNo][]store.Audit
-	Lines     map[string][]store.Waiter // those that wait, by the ID of an entity
+	Lines     map[string][]store.Waiter // the waiting runs, by the ID of an entity
 	Admitted  map[string][]store.Waiter
 	Counts    []store.Tally
 	Workflows []string

@@ -9,26 +9,25 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// rows is what a queue knows of the runs that wait in their rows, and of those that have its permits by their rows.
-// They are among the other requests and permits, with tickets that are made from the numbers of the runs; nothing of
-// them is an entry.
+// rows is what a queue knows of its line: of the runs that wait in their rows, or hold a permit by them. They stand
+// among the other requests and permits, under tickets made from their numbers, and have no entries.
 type rows struct {
-	known   bool // they were read, perhaps since the last turn
-	shown   bool // what the queue shows was written since
-	waiting int
-	held    int
-	read    int           // how many of those that wait the last look has read
-	last    *store.Waiter // the last one of them; nil: they were all
-	// heard are the runs of which something was heard since the look under way began: the look may be older. nil: there
-	// is no look under way.
+	known   bool          // a look has ended, perhaps after the last turn
+	shown   bool          // the queue's state was written since
+	waiting int           // requests that stand for rows
+	held    int           // permits that do
+	read    int           // waiting runs that the last look has read
+	last    *store.Waiter // the last of them, if others may wait behind it; nil: none do
+	// heard are the runs of which the queue was told since the look under way began: there the look may be older.
+	// nil: no look is under way.
 	heard map[store.RunNo]struct{}
 	news  []news
 }
 
-// news is what the queue hears of the rows between two turns.
+// news is something that the queue is told of its line between two turns.
 type news func(now store.Time, w *entity.Writer)
 
-// rowTicket returns what stands for a ticket of a run that waits in its row.
+// rowTicket returns the ticket under which the row of a run stands.
 func rowTicket(no store.RunNo) string { return "#" + strconv.FormatInt(int64(no), 10) }
 
 func (r *rows) add(n news) { r.news = append(r.news, n) }
@@ -44,7 +43,7 @@ func (r *rows) heardOf(no store.RunNo) bool {
 	return heard
 }
 
-// takeNews does what was heard since the last turn.
+// takeNews acts on what the queue was told since the last turn.
 func (q *Rules) takeNews(now store.Time, w *entity.Writer) {
 	for _, n := range q.rows.news {
 		n(now, w)
@@ -92,7 +91,7 @@ func (q *Rules) Answered(run store.RunNo, outcome store.Outcome) {
 		case outcome == store.Applied:
 			h.sure = true
 			q.held[ticket] = h
-		default: // it rests, or has ended: where it waits again, a look finds it
+		default: // it is claimed, paused, stalled or has ended; if it waits again, a look finds it
 			q.drop(run, w)
 		}
 	})
@@ -108,7 +107,7 @@ func (q *Rules) Look(waiting []store.Waiter, more bool, admitted []store.Waiter)
 	})
 }
 
-// look compares what was read with what is known. Where something was heard of a run meanwhile, that counts.
+// look corrects what the queue knows by what was read, except of runs of which it was told meanwhile.
 func (q *Rules) look(waiting []store.Waiter, more bool, admitted []store.Waiter, w *entity.Writer) {
 	q.rows.read, q.rows.last = len(waiting), nil
 	if more {
@@ -153,7 +152,7 @@ func (r *request) waiter() *store.Waiter {
 	return &store.Waiter{No: r.row, Priority: r.Priority, Due: r.Due}
 }
 
-// join lets a run wait that waits in its row.
+// join adds a request for a run that waits in its row.
 func (q *Rules) join(waiter *store.Waiter) {
 	ticket := rowTicket(waiter.No)
 	if _, has := q.held[ticket]; has || q.waiting[ticket] != nil {

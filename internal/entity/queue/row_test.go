@@ -122,7 +122,7 @@ func TestALookFindsWhatOthersDid(t *testing.T) {
 	q.admits(3)
 }
 
-// TestALookBeyondTheWindow: those that wait behind the last one that was read are not forgotten, and not known.
+// TestALookBeyondTheWindow: a run behind the last one that a look has read is kept if it is known, and not added.
 func TestALookBeyondTheWindow(t *testing.T) {
 	q := newRows(t, permit.Settings{Concurrency: 1})
 	a, b, c := waiter(1), waiter(2), waiter(3)

@@ -120,7 +120,7 @@ func share() error {
 }
 
 // abroad are programs that tests compile for other systems. With an empty build cache each costs a minute of processor,
-// which is not to count as that of the tests. The flags are those of the tests.
+// which must not count as theirs. The flags are the tests' own.
 var abroad = []struct {
 	system, processor string
 	args              []string

@@ -192,8 +192,8 @@ func (h *harness) watchQueue(ctx context.Context, name string, records map[strin
 	return nil
 }
 
-// holders returns the keys of the permits that were held at one instant: those of standing, and of the runs that were
-// admitted then. A ticket is used once, so a permit that stands before and after a look stood all the time.
+// holders returns the keys of the permits that were held at one instant: the permits in standing, and the admitted runs
+// of that instant. A ticket is used once, so a permit that is found before and after a look was held all the time.
 func (h *harness) holders(
 	ctx context.Context, name string, record store.RunNo, standing *queue.Standing,
 ) (map[string]string, error) {
