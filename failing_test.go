@@ -42,15 +42,7 @@ func TestARunWhoseStepFailsAgainAndAgainIsMarked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- e.Run(ctx) }()
-			return func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			}
+			return serve(t, e)
 		}
 		failing := func() []string {
 			t.Helper()

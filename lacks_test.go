@@ -192,23 +192,11 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 						}
 						return e
 					}
-					serve := func(e *stet.Engine) (stop func()) {
-						ctx, cancel := context.WithCancel(context.Background())
-						ended := make(chan error, 1)
-						go func() { ended <- e.Run(ctx) }()
-						synctest.Wait()
-						return func() {
-							cancel()
-							if err := <-ended; err != nil {
-								t.Error(err)
-							}
-						}
-					}
 					ids := []string{"a", "b", "c", "d"}
 					outside := engine("outside", c.has)
 					whole := engine("first", c.has)
 					if name != "library" { // what is to be lacking is recorded by a process that lacks nothing
-						stop := serve(whole)
+						stop := serve(t, whole)
 						for _, id := range ids {
 							if err := c.start(t.Context(), outside, id); err != nil {
 								t.Fatal(err)
@@ -226,7 +214,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 						}
 					}
 					log.forget()
-					stop := serve(engine("bare"))
+					stop := serve(t, engine("bare"))
 					if time.Sleep(time.Second); c.later != nil && log.count("level=ERROR") != 1 {
 						t.Errorf("%d lines of the log say what the process lacks, a second after its start; want 1",
 							log.count("level=ERROR"))
@@ -276,7 +264,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 						!pending && err != nil {
 						t.Errorf("terminate: %t, %v", ok, err)
 					}
-					defer serve(engine("second", c.has))()
+					defer serve(t, engine("second", c.has))()
 					if slots == 1 { // it stands by
 						stop()
 					} else {
@@ -317,21 +305,9 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 				}
 				return e
 			}
-			serve := func(e *stet.Engine) (stop func()) {
-				ctx, cancel := context.WithCancel(context.Background())
-				ended := make(chan error, 1)
-				go func() { ended <- e.Run(ctx) }()
-				synctest.Wait()
-				return func() {
-					cancel()
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
-				}
-			}
 			key := stet.PayloadKey{ID: "k7", Secret: make([]byte, 32)}
 			outside := engine("outside", key)
-			stop := serve(engine("first", key))
+			stop := serve(t, engine("first", key))
 			if err := report.Schedule(t.Context(), outside, "hourly", "secret", stet.Schedule{Every: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
@@ -340,7 +316,7 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			stop()
-			stop = serve(engine("bare"))
+			stop = serve(t, engine("bare"))
 			if _, err := news.Publish(t.Context(), outside, "two"); err != nil {
 				t.Fatal(err)
 			}
@@ -384,7 +360,7 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 				}
 			}
 			check(true)
-			defer serve(engine("second", key))()
+			defer serve(t, engine("second", key))()
 			if slots == 1 { // it stands by
 				stop()
 			} else {
@@ -427,15 +403,9 @@ func TestDetailsSurviveAProcessThatDoesNotKnowThem(t *testing.T) {
 			return e
 		}
 		while := func(e *stet.Engine, do func()) {
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan error, 1)
-			go func() { ended <- e.Run(ctx) }()
+			defer serve(t, e)()
 			do()
 			time.Sleep(time.Minute)
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
 		}
 		outside := engine(stet.ErrorType[*shortOf]("short"))
 		while(engine(stet.ErrorType[*shortOf]("short")), func() {

@@ -64,15 +64,7 @@ func TestAChildThatWaitsForAPermitOfItsParentsIsLocked(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- e.Run(ctx) }()
-				defer func() {
-					cancel()
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
-				}()
+				defer serve(t, e)()
 				if err := e.Queues().Create(t.Context(), "q", c.settings); err != nil {
 					t.Fatal(err)
 				}

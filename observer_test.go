@@ -77,11 +77,17 @@ func observed(t *testing.T, s store.Store, cfg stet.Config) (e *stet.Engine, sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- e.Run(ctx) }()
+	stop = serve(t, e)
 	synctest.Wait()
-	return e, func() {
+	return e, stop
+}
+
+// serve executes runs until stop is called.
+func serve(t *testing.T, e *stet.Engine) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	return func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

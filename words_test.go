@@ -315,19 +315,12 @@ func TestRunAsJSON(t *testing.T) {
 		}
 		return in, err
 	})
-	ctx, stop := context.WithCancel(t.Context())
+	ctx := t.Context()
 	e, err := stet.New(ctx, stet.Config{Store: db, Workflows: []stet.Definition{pay}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(serve(t, e))
 	for id, note := range map[string]string{"good": "a <b>", "bad": "bad"} {
 		run, err := pay.Start(ctx, e, order{9007199254740993, note}, stet.ID(id))
 		if err != nil {
