@@ -64,7 +64,7 @@ type activation struct {
 	timer    *time.Timer
 	advanced struct{ to, inboxAt store.Time } // the latest step
 	watch    *time.Timer                      // while code runs
-	attempts *steps.Of                        // nil: none has begun
+	attempts *steps.Activation                // nil: none has begun
 	bodies   map[int64]*steps.Attempt         // by operation
 	next     steps.Task                       // started last, and left to the driver
 	places   steps.Places                     // of bodies that have ended

@@ -11,7 +11,7 @@ import (
 // nothing else to do.
 func (a *activation) start(b runner.Body) {
 	if a.attempts == nil {
-		a.attempts = a.x.steps.Of(a.shard.Context(), a, &a.run, a.shard.Lease())
+		a.attempts = a.x.steps.Activation(a.shard.Context(), a, &a.run, a.shard.Lease())
 	}
 	attempt := a.attempts.NewAttempt(b)
 	a.bodies[b.ID] = attempt

@@ -75,8 +75,8 @@ type Env struct {
 // the body, and it is executed again as after a crash.
 var ErrStopped = &stored.Failure{Code: stored.CodeCancelled, Message: "the process stops, or gives the run away"}
 
-// Of is shared by the attempts of one activation of a run.
-type Of struct {
+// Activation is shared by the attempts of one activation of a run.
+type Activation struct {
 	RunID    string
 	Workflow string
 	Headers  []byte // of the run; nil: none
@@ -96,7 +96,7 @@ type Of struct {
 // carries. Nearly every step has one, so that it is one piece of memory.
 type Attempt struct {
 	Place
-	*Of
+	*Activation
 
 	body        runner.Body
 	ending      ending // of the context of the body
@@ -125,10 +125,10 @@ type replacement struct {
 	value any
 }
 
-// Of returns what the attempts have in common of a run, which stands in the store as row under
-// the lease. Contexts of bodies end with ctx.
-func (e *Env) Of(ctx context.Context, run Run, row *store.Run, lease store.Lease) *Of {
-	return &Of{
+// Activation returns what the attempts of an activation share. row is the run as it is stored, lease the one that its
+// attempts have. The contexts of bodies end with ctx.
+func (e *Env) Activation(ctx context.Context, run Run, row *store.Run, lease store.Lease) *Activation {
+	return &Activation{
 		RunID: row.ID, Workflow: row.Workflow, Headers: stored.Headers(row.Headers), Run: run,
 		env: e, parent: ctx, child: stored.ChildOf(row), no: row.No, incarnation: row.Incarnation,
 		generation: row.Generation, first: row.FirstSeed(), lease: lease,
@@ -137,9 +137,9 @@ func (e *Env) Of(ctx context.Context, run Run, row *store.Run, lease store.Lease
 
 // NewAttempt returns the attempt that calls the body. The context of the body ends with the
 // context of the run, by Cancel, and at its timeout.
-func (of *Of) NewAttempt(b runner.Body) *Attempt {
-	a := &Attempt{Of: of, body: b}
-	a.body.Placed = of.env.Now()
+func (c *Activation) NewAttempt(b runner.Body) *Attempt {
+	a := &Attempt{Activation: c, body: b}
+	a.body.Placed = c.env.Now()
 	return a
 }
 

@@ -87,7 +87,7 @@ func (r *run) attempt(env *steps.Env, change func(*runner.Body), fn runner.BodyF
 	if change != nil {
 		change(&b)
 	}
-	return env.Of(context.Background(), r, &row, store.Lease{}).NewAttempt(b)
+	return env.Activation(context.Background(), r, &row, store.Lease{}).NewAttempt(b)
 }
 
 func succeed(context.Context, *runner.Body) runner.BodyResult {

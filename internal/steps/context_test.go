@@ -31,7 +31,7 @@ func TestContextOfABody(t *testing.T) {
 			env, r := newEnv(t), &run{}
 			var a *steps.Attempt
 			var kept, derived context.Context
-			a = env.Of(parent, r, &row, store.Lease{}).NewAttempt(runner.Body{ID: 7, Attempt: 2,
+			a = env.Activation(parent, r, &row, store.Lease{}).NewAttempt(runner.Body{ID: 7, Attempt: 2,
 				Func: func(ctx context.Context, _ *runner.Body) runner.BodyResult {
 					kept = ctx
 					if before {

@@ -61,7 +61,7 @@ func TestRecording(t *testing.T) {
 				return result
 			}
 			r.ends = nil
-			env.Of(context.Background(), r, &row, lease).NewAttempt(b).Execute()
+			env.Activation(context.Background(), r, &row, lease).NewAttempt(b).Execute()
 			synctest.Wait() // for the timeout
 			return rec, f, ok
 		}
