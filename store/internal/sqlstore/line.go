@@ -38,15 +38,15 @@ func ReadLineKey(b []byte) (priority int, due store.Time) {
 	return int(int32(^binary.BigEndian.Uint32(b) ^ 1<<31)), store.Time(binary.BigEndian.Uint64(b[4:]))
 }
 
-// Waits is the condition under which the run r waits in a line: the index of those that do asks for it.
+// Waits is the condition under which the run r waits in a line. The index runs_waiting has the same condition, so
+// a statement with it uses that index.
 const Waits = "r.q IS NOT NULL AND r.marks & {pausedOrHeld} = {held} AND r.status < {succeeded}"
 
 // admit carries out an Admit (law 32).
 func (c *Commands) admit(cmd *store.Command) (store.Answer, error) {
 	no := int64(cmd.RunNo)
-	n, err := c.Rows.Exec(`UPDATE stet.runs SET marks=marks & ~{held} | {admitted}, ready={ready}, wake_at=NULL
-		WHERE run_no=$1 AND q=$2 AND marks & {pausedOrHeld} = {held} AND status < {succeeded} AND ready<>{claimed}`,
-		no, cmd.Admit)
+	n, err := c.Rows.Exec(`UPDATE stet.runs AS r SET marks=r.marks & ~{held} | {admitted}, ready={ready}, wake_at=NULL
+		WHERE r.run_no=$1 AND r.q=$2 AND r.ready<>{claimed} AND `+Waits, no, cmd.Admit)
 	if err != nil {
 		return store.Answer{}, err
 	}
