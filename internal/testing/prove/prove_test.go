@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,9 +132,39 @@ func TestBudgetAllowsForTheMachine(t *testing.T) {
 	} {
 		over := b.over(map[string]time.Duration{c.name: c.cost}, c.speed)
 		if (len(over) > 0) != c.over {
-			t.Errorf("%s at %s, calibration %s: found %q", c.name, c.cost, c.speed, over)
+			t.Errorf("%s at %s, calibration %s: found %v", c.name, c.cost, c.speed, over)
 		}
 	}
+}
+
+// TestWhatIsOverItsBudgetIsMeasuredAlone: the cost of a package beside others does not count, the one alone does.
+func TestWhatIsOverItsBudgetIsMeasuredAlone(t *testing.T) {
+	r := said(t)
+	var ran []string
+	r.run = func(dir string, flags, packages []string) error {
+		ran = append(ran, fmt.Sprint(strings.TrimPrefix(dir, r.root), flags, packages))
+		f, err := os.OpenFile(r.costs, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = fmt.Fprintf(f, `{"Dir":"%s","Processor":%d}`+"\n", r.folder(modulePath+"/"+pkgOf(dir, packages[0])), len(ran))
+		return err
+	}
+	all := r.costs
+	found, err := r.costAlone([]excess{{name: "internal/x"}, {name: "tools/y"}})
+	if err != nil || len(found) != 2 || found["internal/x"] != 1 || found["tools/y"] != 2 {
+		t.Errorf("expected the costs of two packages alone, found %v, %v", found, err)
+	}
+	want := []string{"[] [" + modulePath + "/internal/x]", "/tools[] [./y]"}
+	if !slices.Equal(ran, want) || r.o.packages != 1 || r.costs != all {
+		t.Errorf("expected %q one at a time, found %q, %d at a time, costs in %s", want, ran, r.o.packages, r.costs)
+	}
+}
+
+// pkgOf returns the folder of a package that is named as go test is told it in a folder.
+func pkgOf(dir, pkg string) string {
+	return path.Join(filepath.Base(dir), strings.TrimPrefix(pkg, modulePath+"/"))
 }
 
 // TestProcessorOfChildrenCounts measures a shell whose child works.
