@@ -148,7 +148,8 @@ func TestWhatIsOverItsBudgetIsMeasuredAlone(t *testing.T) {
 			return err
 		}
 		defer f.Close()
-		_, err = fmt.Fprintf(f, `{"Dir":"%s","Processor":%d}`+"\n", r.folder(modulePath+"/"+pkgOf(dir, packages[0])), len(ran))
+		folder := r.folder(modulePath + "/" + pkgOf(dir, packages[0]))
+		_, err = fmt.Fprintf(f, `{"Dir":"%s","Processor":%d}`+"\n", folder, len(ran))
 		return err
 	}
 	all := r.costs

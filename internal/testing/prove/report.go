@@ -199,11 +199,13 @@ func (b budget) over(found map[string]time.Duration, now time.Duration) (over []
 		limit := time.Duration(tolerance*factor*float64(figure)) + slack
 		switch {
 		case !ok:
-			over = append(over, excess{name, fmt.Sprintf("%s has no figure in %s: run prove -update %[1]s", name, budgetFile)})
+			why := fmt.Sprintf("%s has no figure in %s: run prove -update %[1]s", name, budgetFile)
+			over = append(over, excess{name, why})
 		case found[name] > limit:
-			over = append(over, excess{name, fmt.Sprintf("%s: expected at most %.1f s of processor (%.1f × %.1f × %.2f for this "+
-				"machine), found %.1f: make its tests lighter, or say in the commit why it costs more", name, limit.Seconds(),
-				figure.Seconds(), tolerance, factor, found[name].Seconds())})
+			why := fmt.Sprintf("%s: expected at most %.1f s of processor (%.1f × %.1f × %.2f for this machine), found %.1f: "+
+				"make its tests lighter, or say in the commit why it costs more", name, limit.Seconds(), figure.Seconds(),
+				tolerance, factor, found[name].Seconds())
+			over = append(over, excess{name, why})
 		}
 	}
 	return over
