@@ -59,7 +59,8 @@ func (w *witness) observer() *stet.Observer {
 		RunEnded:   func(r stet.RunEvent) { w.note("ended %s %s: %v", r.ID, r.Status, r.Err()) },
 		RunStalled: func(r stet.RunEvent) { w.note("stalled %s %s", r.ID, r.Cause()) },
 		Waited: func(r stet.RunEvent, x stet.WaitEnded) {
-			w.note("waited %s %s %v failed=%v %v", x.Kind, x.Location, x.Until.Sub(x.Since), x.Failed, x.Received())
+			took := x.Until.Sub(x.Since).Round(time.Millisecond) // a deadline is met when the inbox was read after it
+			w.note("waited %s %s %v failed=%v %v", x.Kind, x.Location, took, x.Failed, x.Received())
 		},
 		Sent:  func(r stet.RunEvent, x stet.SentInfo) { w.note("sent %s to %s", x.Name, x.RunID) },
 		Woken: func(r stet.RunEvent, late time.Duration) { w.note("woken %s", r.ID) },

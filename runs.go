@@ -206,7 +206,7 @@ func (e *Engine) runInfo(run *store.Run) *RunInfo {
 		Status: run.Status, Marks: run.Marks &^ store.Admitted, Reason: run.Reason, Cause: Cause(stored.CauseOf(run)),
 		Incarnation: run.Incarnation, Generation: run.Generation, Build: run.Build, Suspect: run.Suspect,
 		Parent:  run.Parent,
-		Created: run.Created.Time(), Started: run.Started.Time(), Ended: run.Ended.Time(), Wake: run.WakeAt.Time(),
+		Created: run.Created.Time(), Started: run.Started.Time(), Ended: run.Ended.Time(), Wake: stored.Waits(run).Time(),
 		OnQueue: queuePlace(run), Input: RawValue{run.Input, e.codecs}, Output: RawValue{run.Output, e.codecs},
 		InputSize: run.InputSize, OutputSize: run.OutputSize,
 		Err: e.runError(run),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-run/stet"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -193,7 +194,7 @@ func TestTimerAgainstCancel(t *testing.T) {
 			if err != nil || len(page.Runs) == 0 || page.Runs[0].WakeAt == 0 || time.Now().Before(page.Runs[0].WakeAt.Time()) {
 				return
 			}
-			once.Do(func() { // the sleep is over and the run is about to be claimed
+			once.Do(func() { // the run is about to be claimed for the end of its sleep
 				go func() {
 					ok, err := outside.Runs().Cancel(ctx, "r", stet.Act{})
 					if err != nil && !errors.Is(err, stet.ErrTerminal) {
@@ -233,12 +234,13 @@ func TestMessageAgainstDeadline(t *testing.T) {
 			ctx := testContext(t)
 			outside := client(t, s, w)
 			var once sync.Once
-			wakeAt := func() store.Time {
+			var deadline store.Time // 0: the run was not suspended yet
+			isLate := func() bool {
 				page, err := s.List(ctx, store.Filter{IDs: []string{"r"}})
-				if err != nil || len(page.Runs) == 0 {
-					return 0
+				if err == nil && len(page.Runs) > 0 && deadline == 0 {
+					deadline = stored.Waits(&page.Runs[0])
 				}
-				return page.Runs[0].WakeAt
+				return deadline != 0 && time.Now().After(deadline.Time())
 			}
 			send := func() {
 				once.Do(func() {
@@ -250,7 +252,7 @@ func TestMessageAgainstDeadline(t *testing.T) {
 			g.deaf.Store(true)
 			if late {
 				g.beforeClaim = func() {
-					if at := wakeAt(); at != 0 && time.Now().After(at.Time()) {
+					if isLate() {
 						send()
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/stettest"
@@ -165,4 +166,57 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// TestADeadlineComesAfterARepeatedSend: a message that is sent twice with one key is in the inbox of a run that waits
+// for another one, with a deadline, beside a step. The claim that looks for what the answer to the second send was
+// about finds nothing, since the run has consumed it. The deadline comes all the same.
+func TestADeadlineComesAfterARepeatedSend(t *testing.T) {
+	t.Parallel()
+	forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, _ *gated, s store.Store) {
+		other := stet.Message[string]("other")
+		received := make(chan struct{})
+		w := stet.Define("repeated", func(ctx stet.Context, _ int) (string, error) {
+			beside := stet.Go(ctx, "beside", func(ctx stet.Context) (string, error) {
+				return stet.Step(ctx, "long", func(ctx context.Context) (string, error) {
+					select {
+					case <-time.After(time.Hour):
+					case <-ctx.Done():
+					}
+					return "", ctx.Err()
+				})
+			})
+			if _, err := word.Receive(ctx); err != nil {
+				return "", err
+			}
+			if err := stet.Do(ctx, "received", func(context.Context) error { close(received); return nil }); err != nil {
+				return "", err
+			}
+			_, err := other.Receive(ctx, stet.Within(time.Minute))
+			beside.Cancel(ctx)
+			if errors.Is(err, stet.ErrTimeout) {
+				return "timeout", nil
+			}
+			return "", err
+		})
+		cfg.Workflows = []stet.Definition{w}
+		e := serve(t, cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+		defer cancel()
+		r, err := w.Start(ctx, e, 0, stet.ID("r"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := word.Send(ctx, e, "r", "hello", stet.SendKey("once")); err != nil {
+			t.Fatal(err)
+		}
+		<-received
+		if err := word.Send(ctx, e, "r", "hello", stet.SendKey("once")); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if got, err := r.Wait(ctx); err != nil || got != "timeout" || time.Since(begun) > 2*time.Minute {
+			t.Errorf("got %q, %v after %s; want a timeout after a minute", got, err, time.Since(begun))
+		}
+	})
 }

@@ -223,11 +223,14 @@ func (d *dispatcher) claim() (found bool) {
 		d.claimWhenLoaded()
 	}
 	for a := range waiting {
-		if late {
+		switch {
+		case late:
 			time.AfterFunc(x.e.cfg.Poll, func() { a.post(timeReached{}) })
-			continue
+		case claims.MoreItems:
+			a.post(timeReached{})
+		default:
+			a.post(inboxRead{number})
 		}
-		a.post(timeReached{})
 	}
 	answer := idle.Claim{Found: claims.More || claims.MoreItems || len(claims.Runs)+len(claims.Fenced) > 0}
 	if claims.NextWake != 0 {

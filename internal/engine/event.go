@@ -43,8 +43,10 @@ type (
 )
 
 type (
-	// timeReached: a timer may be due, or the inbox was read.
+	// timeReached: a timer may be due.
 	timeReached struct{}
+	// inboxRead: the claim of this number has read the inbox whole. What it has found for the run was posted before.
+	inboxRead struct{ claim int64 }
 	// evictionDue: the run has been parked for long, or others need the room.
 	evictionDue struct{}
 	// unwound: the shard is lost, or the executor ends.
@@ -119,6 +121,13 @@ func (ev *stepBeat) handle(a *activation, _ []event) bool {
 }
 
 func (timeReached) handle(*activation, []event) bool { return true }
+
+func (ev inboxRead) handle(a *activation, _ []event) bool {
+	if a.behind != 0 {
+		a.receive(ev.claim)
+	}
+	return true
+}
 
 func (evictionDue) handle(a *activation, rest []event) bool { return !a.evict(len(rest) == 0) }
 

@@ -12,7 +12,7 @@ func (a *activation) claimedBefore(ev *runClaimed) bool {
 
 // receive delivers items that a claim of that number has found, or an answer if it is 0,
 // unless there may be earlier items. What an earlier claim has found is found again, unless
-// the run has consumed it since.
+// the run has consumed it since. A claim that has found nothing says that there is nothing earlier.
 func (a *activation) receive(claim int64, items ...store.Item) {
 	if claim < a.behind {
 		if claim == 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/internal/verbs"
 	"github.com/stet-run/stet/store"
 )
@@ -233,7 +234,7 @@ func (m *Machine) Take() *store.Turn {
 	wake := m.cfg.Rules.Wake()
 	switch {
 	case len(m.items) == 0 && m.ticked && !w.more && (wake == 0 || wake >= m.bound+shortWait) && !m.stays():
-		turn.Update = &store.Update{Status: store.Suspended, WakeAt: wake}
+		turn.Update = &store.Update{Status: store.Suspended, WakeAt: stored.WakeAt(wake)}
 		m.suspended = true
 	case w.empty():
 		return nil
@@ -288,9 +289,9 @@ func (m *Machine) Notes() []Note {
 func (m *Machine) Broken() error { return m.broken }
 
 // NextTimer returns the time at which Advance has something to do even if nothing
-// arrives, or 0. Nothing is to be read before.
+// arrives, or 0. Nothing is to be read before. An entity that waits until its line is known has no timer.
 func (m *Machine) NextTimer() (at store.Time, needsInbox bool) {
-	if m.closed || m.broken != nil || m.stall != "" {
+	if m.closed || m.broken != nil || m.stall != "" || m.looks() {
 		return 0, false
 	}
 	return m.cfg.Rules.Wake(), false

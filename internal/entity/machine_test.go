@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stet-run/stet/internal/entity"
+	"github.com/stet-run/stet/internal/stored"
 	"github.com/stet-run/stet/store"
 )
 
@@ -115,14 +116,21 @@ func TestWakeTimes(t *testing.T) {
 	j.send("alarm", "60000000")
 	begun := j.now
 	m := j.settle(j.load(), j.plain)
-	if j.run.WakeAt != begun+60*second {
-		t.Fatalf("expected to be woken in a minute, got %d after %d", j.run.WakeAt, begun)
+	if j.run.WakeAt != stored.WakeAt(begun+60*second) {
+		t.Fatalf("expected to be woken shortly before a minute is over, got %d after %d", j.run.WakeAt, begun)
 	}
 	j.now = j.run.WakeAt
 	if !j.claim() {
 		t.Fatal("expected the entity to be due")
 	}
 	m.Resumed()
+	m.Advance(j.now, j.now)
+	if turn := m.Take(); turn != nil {
+		t.Errorf("expected nothing to happen before the time, got %+v", turn)
+	}
+	if at, _ := m.NextTimer(); at != begun+60*second {
+		t.Errorf("expected a timer in a minute, got %d after %d", at, begun)
+	}
 	j.settle(m, j.plain)
 	if j.entries["rang"].Size == 0 || j.entries["alarm"].Size != 0 {
 		t.Errorf("expected the alarm to have rung, got %v", j.entries)

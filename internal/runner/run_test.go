@@ -175,7 +175,7 @@ func TestPoliciesCountFromTheLastRepair(t *testing.T) {
 		if over := h.r.Over(); over != nil || asked != 1 {
 			t.Fatalf("the run ends %+v, and was asked about %d times", over, asked)
 		}
-		if want := birth.Add(25 * time.Hour); h.j.run.WakeAt != want {
+		if want := stored.WakeAt(birth.Add(25 * time.Hour)); h.j.run.WakeAt != want {
 			t.Errorf("it wakes at %s, want %s", h.j.run.WakeAt, want)
 		}
 		h.pass(2 * time.Minute)
@@ -191,7 +191,7 @@ func TestPoliciesCancelTheRun(t *testing.T) {
 	h := newHarness(t, code)
 	h.cfg.CancelAt, h.cfg.CancelReason = birth.Add(time.Hour), "too long"
 	h.play()
-	if h.j.run.WakeAt != birth.Add(time.Hour) {
+	if h.j.run.WakeAt != stored.WakeAt(birth.Add(time.Hour)) {
 		t.Fatalf("the run wakes %s", h.j.run.WakeAt)
 	}
 	h.crash()

@@ -68,7 +68,7 @@ func TestStepIsRetriedAfterItsFailureIsDurable(t *testing.T) {
 	if e, _ := h.j.at("flaky"); e.State != store.Open || e.Attempt != 1 || e.Wake != birth.Add(time.Minute) {
 		t.Fatalf("the failed attempt is recorded as %+v", e)
 	}
-	if h.j.run.Status != store.Suspended || h.j.run.WakeAt != birth.Add(time.Minute) {
+	if h.j.run.Status != store.Suspended || h.j.run.WakeAt != stored.WakeAt(birth.Add(time.Minute)) {
 		t.Fatalf("the run is %s and wakes %s", h.j.run.Status, h.j.run.WakeAt)
 	}
 	h.crash()

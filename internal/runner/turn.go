@@ -68,7 +68,8 @@ func (r *Interpreter) Take() *store.Turn {
 		turn.Audit = append(turn.Audit, stored.AuditOf(r.pause, string(r.pause.Value), ""))
 	case suspends:
 		turn.Update = r.update(store.Suspended)
-		turn.Update.WakeAt, _ = r.NextTimer()
+		at, _ := r.NextTimer()
+		turn.Update.WakeAt = stored.WakeAt(at)
 		failed := 0
 		if turn.Update.Waits, failed = r.j.Waits(); failed >= store.FailingAfter {
 			turn.Update.Marks |= store.Failing
@@ -153,6 +154,10 @@ func (r *Interpreter) idle() bool {
 	if r.steps.InFlight() > 0 || r.hasArrivals() || r.j.Full() || r.sched.AnyReady() || r.cancel.item != nil {
 		return false
 	}
-	t, ok := r.j.Timers.First()
-	return !ok || !t.Op.IsDelay() || t.At >= r.j.Bound()+journal.ShortWait
+	if t, ok := r.j.Timers.First(); ok && t.Op.IsDelay() && t.At < r.j.Bound()+journal.ShortWait {
+		return false
+	}
+	// A run that was claimed ahead of its time is not suspended again before that.
+	at, _ := r.NextTimer()
+	return at == 0 || at > r.j.Bound()+2*stored.Ahead
 }

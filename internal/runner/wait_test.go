@@ -19,7 +19,7 @@ func TestSleepSuspendsAndKeepsItsDeadline(t *testing.T) {
 		return text("awake at %s", b.Now())
 	})
 	h.play()
-	if h.j.run.Status != store.Suspended || h.j.run.WakeAt != birth.Add(time.Hour) {
+	if h.j.run.Status != store.Suspended || h.j.run.WakeAt != stored.WakeAt(birth.Add(time.Hour)) {
 		t.Fatalf("the run is %s and wakes %s", h.j.run.Status, h.j.run.WakeAt)
 	}
 	if !strings.Contains(string(h.j.run.Waits), `"nap"`) {
@@ -35,6 +35,56 @@ func TestSleepSuspendsAndKeepsItsDeadline(t *testing.T) {
 	h.pass(time.Microsecond)
 	h.want(store.Succeeded, "awake at "+birth.Add(time.Hour).String())
 	h.replays()
+}
+
+// TestARunThatIsClaimedAheadWaitsInMemory: a suspended run is due in the store shortly before the time it waits for.
+// Until then it is not suspended again, and nothing has happened to it.
+func TestARunThatIsClaimedAheadWaitsInMemory(t *testing.T) {
+	for name, test := range map[string]struct {
+		code func(*Branch) ([]byte, *stored.Failure)
+		with func(*Config)
+	}{
+		"sleep": {code: func(b *Branch) ([]byte, *stored.Failure) { return result("", b.Sleep(at("nap"), time.Hour)) }},
+		"message": {code: func(b *Branch) ([]byte, *stored.Failure) {
+			_, err := receive(b, "mail", birth.Add(time.Hour))
+			if err == nil {
+				return text("expected no message")
+			}
+			return text("no mail")
+		}},
+		"policy": {
+			code: func(b *Branch) ([]byte, *stored.Failure) { return result(receive(b, "mail", 0)) },
+			with: func(c *Config) { c.CancelAt = birth.Add(time.Hour) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, test.code)
+			if test.with != nil {
+				test.with(&h.cfg)
+			}
+			h.play()
+			due := birth.Add(time.Hour - time.Duration(stored.Ahead)*time.Microsecond)
+			if h.j.run.Status != store.Suspended || h.j.run.WakeAt != due {
+				t.Fatalf("the run is %s and wakes %s, want %s", h.j.run.Status, h.j.run.WakeAt, due)
+			}
+			if waits := stored.Waits(&h.j.run); waits != birth.Add(time.Hour) {
+				t.Errorf("it says that it waits until %s", waits)
+			}
+			h.pass(due.Sub(birth))
+			if h.r.Over() != nil || h.j.run.Status != store.Running {
+				t.Fatalf("claimed ahead the run is %s, and ends %+v", h.j.run.Status, h.r.Over())
+			}
+			h.pass(time.Duration(stored.Ahead-1) * time.Microsecond)
+			if h.r.Over() != nil || h.j.run.Status != store.Running {
+				t.Fatalf("a microsecond early the run is %s, and ends %+v", h.j.run.Status, h.r.Over())
+			}
+			h.pass(time.Microsecond)
+			if h.r.Over() == nil {
+				t.Fatalf("the run has not ended at its time; it is %s", h.j.run.Status)
+			}
+			h.replays()
+		})
+	}
 }
 
 // A sleep of less than a second neither suspends the run nor needs a record; its

@@ -121,7 +121,7 @@ func TestRunsOnAQueue(t *testing.T) {
 		t.Errorf("started: %q", w.order)
 	}
 	expect(t, "past", w.past(), "13:00:00 started; 14:00:00-15:00:00 2 skipped: "+planner.NoQueue+
-		"; 16:00:00 started; 16:30:01 started; 14:00:00 skipped: "+planner.NoQueue+"; ")
+		"; 16:00:00 started; 16:30:00 started; 14:00:00 skipped: "+planner.NoQueue+"; ")
 	// Another queue counts from the same turn on.
 	set.Config.Queue = nil
 	w.ask(planner.ItemSet, &set)

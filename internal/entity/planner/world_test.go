@@ -291,8 +291,11 @@ func (w *world) pass(d time.Duration) {
 	to := w.now.Add(d)
 	for {
 		next, ending := store.Time(0), ""
-		if w.rec.Status == store.Suspended && w.rec.WakeAt != 0 {
+		switch {
+		case w.rec.Status == store.Suspended:
 			next = w.rec.WakeAt
+		case w.m != nil: // claimed ahead of its time
+			next, _ = w.m.NextTimer()
 		}
 		for id, at := range w.ends {
 			if next == 0 || at < next || at == next && id < ending {

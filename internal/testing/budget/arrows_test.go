@@ -68,7 +68,7 @@ var arrows = map[string][]string{
 	"internal/entity/topic": {"internal/entity/acts", "internal/payload", "internal/event", "internal/heap",
 		"internal/entity", "store"},
 	"internal/cluster":                  {"store"},
-	"internal/entity":                   {"internal/payload", "internal/verbs", "store"},
+	"internal/entity":                   {"internal/payload", "internal/stored", "internal/verbs", "store"},
 	"internal/testing/soak":             {},
 	"internal/testing/clienttest":       {".", "api", "client", "internal/testing/servers", "server", "server/access", "store"},
 	"internal/testing/servers":          {},
