@@ -110,3 +110,8 @@ func StartTogether(ctx context.Context, s *Store, commands []store.Command) erro
 	}
 	return s.writeAfter(ctx, "start together", waitLimit, q, func(*tx, store.Time) error { return nil })
 }
+
+// Connections returns how many connections for claims and for commits there are.
+func (s *Store) Connections() (claims, commits int32) {
+	return s.looking.Stat().TotalConns(), s.commits.Stat().TotalConns()
+}

@@ -39,6 +39,7 @@ const (
 	replicationKey = "replication"
 	systemKey      = "system"
 	synchronous    = "synchronous" // the value of the latter, if commits wait for a standby
+	notSynchronous = "none"        // otherwise
 )
 
 // place is where a store is in the succession of its servers.
@@ -52,8 +53,7 @@ type place struct {
 // connections that might be promoted. Connections that copy a log or decode it cannot be; one
 // of which the role may see no details might be. Each heartbeat of a node notes it as
 // well, because settings and standbys change while a server runs.
-const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>''
-	AND current_setting('synchronous_commit') NOT IN ('off', 'local')
+const replicationNow = `CASE WHEN ` + commitsWait + `
 	AND (SELECT count(*) FROM pg_stat_replication r
 		WHERE coalesce(r.application_name, '') NOT IN ('pg_basebackup', 'pg_receivewal')
 		AND NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid=r.pid AND s.slot_type='logical'))
@@ -61,17 +61,31 @@ const replicationNow = `CASE WHEN current_setting('synchronous_standby_names')<>
 			FROM '^[[:space:]]*(?:[A-Za-z]+[[:space:]]+)?([0-9]+)[[:space:]]*[(]'), '1')::bigint
 	THEN 'synchronous' ELSE 'none' END`
 
-// placeText reads the name of a log file, which contains the timeline, replicationNow, and the
-// system identifier.
+// commitsWait is whether commits wait for standbys at all. A new connection asks for it first: to plan a query of the
+// views of replication takes the server longer than all else that a new connection does.
+const commitsWait = `current_setting('synchronous_standby_names')<>''
+	AND current_setting('synchronous_commit') NOT IN ('off', 'local')`
+
+// readReplication returns replicationNow. waits is commitsWait.
+func readReplication(ctx context.Context, c *pgx.Conn, waits bool) (replication string, err error) {
+	if !waits {
+		return notSynchronous, nil
+	}
+	err = c.QueryRow(ctx, "SELECT "+replicationNow, pgx.QueryExecModeExec).Scan(&replication)
+	return replication, err
+}
+
+// placeText reads the name of a log file, which contains the timeline, commitsWait, and the system identifier.
 const placeText = `SELECT CASE WHEN pg_is_in_recovery()
-	THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + replicationNow + `,
+	THEN '' ELSE substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END, ` + commitsWait + `,
 	CASE WHEN has_function_privilege('pg_control_system()', 'EXECUTE')
 		THEN (SELECT system_identifier::text FROM pg_control_system()) ELSE '' END`
 
 // placeOf returns where the server is.
 func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 	var file string
-	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &p.replication, &p.system)
+	var waits bool
+	err = c.QueryRow(ctx, placeText, pgx.QueryExecModeExec).Scan(&file, &waits, &p.system)
 	switch code := sqlState(err); {
 	case code == "42883" || code == "42704" || code == "0A000":
 		return place{}, nil // a database of another kind, without timelines
@@ -79,6 +93,9 @@ func placeOf(ctx context.Context, c *pgx.Conn) (p place, err error) {
 		return p, err
 	case file == "":
 		return p, fmt.Errorf("%w: expected a primary, found a standby", store.ErrUnavailable)
+	}
+	if p.replication, err = readReplication(ctx, c, waits); err != nil {
+		return p, err
 	}
 	p.timeline, err = strconv.ParseInt(file, 16, 64)
 	return p, err
@@ -218,7 +235,7 @@ func (s *succession) seek(ctx context.Context, c *pgx.Conn) (replication string,
 	}
 	s.log.Error("the server has not got what was acknowledged", "node", last.node, "batch", last.no, "found", no)
 	_, err = c.Exec(ctx, s.sql("UPDATE stet.meta SET value='none' WHERE key='replication'"), pgx.QueryExecModeExec)
-	return "none", err
+	return notSynchronous, err
 }
 
 // settle notes the place of the store.

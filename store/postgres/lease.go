@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/stet-run/stet/store"
@@ -25,10 +26,15 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if err != nil {
 		return 0, err
 	}
-	if !n.Stopped && !n.Draining {
+	life := storekit.LifeOf(&n)
+	switch former := s.registered.Swap(&life); {
+	case n.Stopped, n.Draining:
+	case former == nil || *former != life:
+		s.warm(ctx, &n)
+	default:
 		at, done, err := s.heartbeat(ctx, &n, info)
 		if done {
-			witness{s, storekit.LifeOf(&n)}.keep()
+			witness{s, life}.keep()
 		}
 		if done || err != nil {
 			return at, err
@@ -87,9 +93,26 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	if n.Stopped {
 		s.witnesses.End(storekit.Boot{Node: n.ID, Boot: n.Boot})
 	} else if err == nil {
-		witness{s, storekit.LifeOf(&n)}.keep()
+		witness{s, life}.keep()
 	}
 	return at, err
+}
+
+// warm makes the connections of claims and commits, which a node needs as soon as it has its leases, and lets the server
+// plan the query for runs that are ready. It does not wait. What fails here is reported by the first act that needs it.
+func (s *Store) warm(ctx context.Context, n *store.Node) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectLimit)
+	var working sync.WaitGroup
+	working.Go(func() { _, _ = s.Claim(ctx, store.ClaimRequest{Node: n.ID, Boot: n.Boot}) })
+	working.Go(func() {
+		if c, err := s.acquireOf(ctx, s.commits); err == nil {
+			c.Release()
+		}
+	})
+	go func() {
+		working.Wait()
+		cancel()
+	}()
 }
 
 // heartbeat renews the registration of a node, in one statement. It reports false if

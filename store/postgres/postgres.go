@@ -62,6 +62,8 @@ type Store struct {
 
 	committed, looked pulse // of commits; of claims
 
+	registered atomic.Pointer[storekit.Life] // the latest; nil: none
+
 	latest *latest // shared by the databases of a store
 	seat   *seat   // which one of several databases this is; nil: the only one
 
@@ -282,6 +284,9 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) error {
 		return err
 	}
 	about, err := readServer(ctx, probe)
+	if err == nil {
+		err = about.readStandbys(ctx, probe)
+	}
 	if err == nil {
 		err = transacts(ctx, probe)
 	}

@@ -21,24 +21,34 @@ type server struct {
 	fullPages   string
 	syncCommit  string
 	syncNames   string
-	standbys    int64 // that stream now
-	synchronous int64 // of these
+	standbys    int64 // that stream now; read by readStandbys
 	replication string
 	isolation   string // of transactions that name none
 }
 
 func readServer(ctx context.Context, c *pgx.Conn) (server, error) {
 	var a server
+	var waits bool
 	err := c.QueryRow(ctx, `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint,
 		current_setting('server_version'),
 		pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'),
 		current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-		(SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication
-			WHERE sync_state IN ('sync', 'quorum')), `+replicationNow+`,
-			current_setting('default_transaction_isolation')`,
+		`+commitsWait+`,
+		current_setting('default_transaction_isolation')`,
 		pgx.QueryExecModeExec).Scan(&a.pid, &a.version, &a.name, &a.standby, &a.fsync, &a.fullPages, &a.syncCommit,
-		&a.syncNames, &a.standbys, &a.synchronous, &a.replication, &a.isolation)
+		&a.syncNames, &waits, &a.isolation)
+	if err == nil {
+		a.replication, err = readReplication(ctx, c, waits)
+	}
 	return a, err
+}
+
+// readStandbys counts the standbys, of which durable speaks if commits wait for none.
+func (a *server) readStandbys(ctx context.Context, c *pgx.Conn) error {
+	if a.syncNames != "" {
+		return nil
+	}
+	return c.QueryRow(ctx, "SELECT count(*) FROM pg_stat_replication", pgx.QueryExecModeExec).Scan(&a.standbys)
 }
 
 // minServer is the oldest server that is tried.
