@@ -244,7 +244,7 @@ func (o *step) Withdraw() {
 	}
 	s.settle(o)
 	if s.j.Live() {
-		s.permits.end(o)
+		s.permits.withdraw(o)
 	}
 	delete(s.open, o.ID)
 	if !o.over { // what is recorded stays
@@ -282,7 +282,8 @@ func (o *step) cutOff(end *BodyResult) {
 }
 
 // Began records that the body of a withdrawn step had begun, if its end has not arrived. ended says that the run
-// ends: then that is so of any step. What a body does in a transaction is left alone: it may hold the step's entry.
+// ends: then that is so of any step. A body in a transaction is left alone. If it is cut, the transaction is rolled
+// back and there is no effect; otherwise the transaction has written the step's entry, with the effect.
 func (s *Steps) Began(id int64, started store.Time, ended bool) {
 	o := s.cut[id]
 	if o == nil && ended {
@@ -498,6 +499,14 @@ func (s *Steps) TakeFailed() []Failed {
 	failed := s.failed
 	s.failed = nil
 	return failed
+}
+
+// TakeWithdrawn returns the tasks of steps that were withdrawn, or were open as the run ended, since it was called
+// last. Their queues know whether a worker had begun them.
+func (s *Steps) TakeWithdrawn() []permit.Withdrawn {
+	withdrawn := s.permits.withdrawn
+	s.permits.withdrawn = nil
+	return withdrawn
 }
 
 // attempted is an operation with attempts.
