@@ -195,9 +195,10 @@ const cutProgram = `
 import assert from "node:assert/strict";
 import { cutText, wasCut } from "./cut.mjs";
 
-const step = { location: "charge", kind: "step", state: "withdrawn", size: 0, attempts: 1, started: "2026-01-01T00:00:00Z" };
+const step = { location: "charge", kind: "step", state: "withdrawn", size: 0, attempts: 1 };
 for (const [more, is] of [
-  [{}, true], [{ attempts: 0 }, false], [{ state: "done" }, false], [{ state: "open" }, false], [{ kind: "sleep" }, false],
+  [{}, true], [{ attempts: 0 }, false], [{ state: "done" }, false], [{ state: "open" }, false],
+  [{ kind: "sleep" }, false],
 ]) assert.equal(wasCut({ ...step, ...more }), is, JSON.stringify(more));
 const begun = "The body had begun when the step was withdrawn, so it may have had an effect. ";
 assert.equal(cutText(step), begun + "Its end is not known.");
