@@ -304,9 +304,9 @@ func (o *step) Outcome(e store.Entry) store.Entry {
 	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
 	switch rec := o.recorded; {
 	case rec != nil:
-		e.Attempt, e.Started, e.Ended, e.Value = rec.Attempt, rec.Started, rec.Ended, rec.Value
+		e.Attempt, e.Started, e.Ended, e.Wake, e.Value = rec.Attempt, rec.Started, rec.Ended, rec.Wake, rec.Value
 	case o.Failure == nil:
-		e.Value = o.tried()
+		e.Value, e.Wake = o.tried()
 	}
 	if o.owes() && o.Failure == nil {
 		o.s.owner.Owe(&o.Op, o.spec.Undo)
@@ -323,10 +323,11 @@ func (o *step) Recall(value []byte) error {
 	return o.Op.Recall(t.Value)
 }
 
-// tried returns the stored form of the value of a step that has succeeded.
-func (o *step) tried() []byte {
-	lead := o.lead
-	return stored.WithTried(o.causes, lead.Notice(lead.Began), o.Value)
+// tried returns the stored form of the value of a step that has succeeded, and since when its last attempt had waited
+// before it began; 0: it had not.
+func (o *step) tried() (value []byte, since store.Time) {
+	lead := o.lead.Notice(o.lead.Began)
+	return stored.WithTried(o.causes, lead, o.Value), lead.Since()
 }
 
 // owes reports whether the step carries a compensation.
@@ -339,10 +340,9 @@ func (o *step) Postpone() {
 	}
 	e := store.Entry{
 		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(),
-		Value: o.tried(),
 	}
-	if o.Failure != nil {
-		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
+	if e.Value, e.Wake = o.tried(); o.Failure != nil {
+		e.State, e.Value, e.Wake = store.FailedEntry, stored.EncodeFailure(o.Failure), 0
 	}
 	o.Write(e)
 	o.over = true
