@@ -33,7 +33,7 @@ function useRun(id: string, tab: string, streams: string[]) {
   const [whole, setWhole] = useState(false);
   const [version, setVersion] = useState(0);
   const entries = useRef(new Map<string, Entry>());
-  const newest = useRef<Entry>(); // the completion with the highest number
+  const newest = useRef<Entry | undefined>(undefined); // the completion with the highest number
   const life = useRef("");
   const read = async (): Promise<void> => {
     const r = await get("runs/{id}", { id });
