@@ -321,7 +321,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		MaxRuns: cfg.MaxRuns, MaxParkedBytes: max(cfg.MaxParkedBytes, 0), ParkFor: cfg.ParkFor,
 		Groups: cfg.Groups, ReloadRate: cfg.ReloadRate,
 		LeaseTTL: cfg.LeaseTTL, Renew: cfg.Renew, Poll: cfg.Poll, Grace: max(cfg.Grace, 0), Exclusive: cfg.Exclusive,
-		Replaces: cfg.Replaces, Tasks: taskNames(cfg.Tasks),
+		Replaces: cfg.Replaces, Tasks: taskNames(cfg.Tasks), Begun: e.begunTasks,
 		PoisonLimit: cfg.PoisonLimit, AloneFor: cfg.AloneFor, OnRecover: onRecover, OnLoss: cfg.OnLoss,
 		Hooks:    report.Hooks{OnEnd: hook(cfg.OnEnd), OnStall: hook(cfg.OnStall)},
 		Observer: port, Attempt: attempt, LongPause: e.observation.longPause(),

@@ -19,7 +19,8 @@ type HistoryEntry struct {
 	Kind     store.Kind `json:",omitzero"` // step, sleep, receive, …
 	// State is open, done, failed or withdrawn. A withdrawn operation has lost a race, or was cancelled. The body of a
 	// withdrawn step may have had an effect if the entry has Attempts: it was cut. Ended says then when the last attempt
-	// returned, and Err with which error, or nil if it succeeded; without Ended that is not known.
+	// returned, and Err with which error, or nil if it succeeded; without Ended that is not known, as of a task that a
+	// worker had begun.
 	State    store.EntryState `json:",omitzero"`
 	Number   int64            // in the order of completions, from 1; 0: not completed
 	Born     int64            // number of the completion after which the code asked for it; 0: before the first

@@ -116,12 +116,44 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		}
 		return "", nil
 	})
-	all := []stet.Definition{count, step, message, asked, fails}
+	var tokens sync.Map // by run
+	promised := stet.Define("promised", func(ctx stet.Context, id string) (string, error) {
+		p, err := stet.NewPromise[string](ctx, "approval")
+		if err != nil {
+			return "", err
+		}
+		tokens.Store(id, p.Token())
+		return p.Await(ctx)
+	})
+	news := stet.Topic[string]{Name: "news"}
+	listens := stet.Define("listens", func(ctx stet.Context, _ struct{}) (string, error) { return news.Receive(ctx) })
+	parent := stet.Define("parent", func(ctx stet.Context, _ struct{}) (string, error) {
+		out, err := kept.Call(ctx, struct{}{})
+		if err != nil {
+			return "", err
+		}
+		return out, stet.Sleep(ctx, "night", time.Hour)
+	})
+	all := []stet.Definition{count, step, message, asked, fails, promised, listens, parent}
 	codec := func(cfg *stet.Config) { cfg.Codecs = []stet.Codec{otherFormat{}, stet.JSON} }
+	key := func(cfg *stet.Config) { cfg.Payloads.Keys = []stet.PayloadKey{{ID: "k7", Secret: make([]byte, 32)}} }
+	update := func(_ context.Context, e *stet.Engine, id string) error {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
+			defer cancel()
+			answer, err := change.Call(ctx, e, id, "more")
+			if id == "d" && !errors.Is(err, stet.ErrUnanswered) || id != "d" && (answer != "more" || err != nil) {
+				t.Errorf("%s answers %q, %v", id, answer, err)
+			}
+		}()
+		synctest.Wait() // it is in the inbox
+		return nil
+	}
 	for name, c := range map[string]struct {
 		start func(ctx context.Context, e *stet.Engine, id string) error
 		later func(ctx context.Context, e *stet.Engine, id string) error // when the run waits
 		has   func(cfg *stet.Config)                                     // what only one of the processes has
+		known bool                                                       // all know the type of the error
 		lacks string
 	}{
 		"input": {start: func(ctx context.Context, e *stet.Engine, id string) error {
@@ -144,18 +176,36 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		"request of an update": {start: func(ctx context.Context, e *stet.Engine, id string) error {
 			_, err := asked.Start(ctx, e, struct{}{}, stet.ID(id))
 			return err
-		}, later: func(_ context.Context, e *stet.Engine, id string) error {
-			go func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
-				defer cancel()
-				answer, err := change.Call(ctx, e, id, "more")
-				if id == "d" && !errors.Is(err, stet.ErrUnanswered) || id != "d" && (answer != "more" || err != nil) {
-					t.Errorf("%s answers %q, %v", id, answer, err)
-				}
-			}()
-			synctest.Wait() // it is in the inbox
-			return nil
+		}, later: update, has: codec, lacks: "format 40"},
+		"key of an update": {start: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := asked.Start(ctx, e, struct{}{}, stet.ID(id))
+			return err
+		}, later: update, has: key, lacks: "k7"},
+		"promise": {start: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := promised.Start(ctx, e, id, stet.ID(id))
+			return err
+		}, later: func(ctx context.Context, e *stet.Engine, id string) error {
+			token, _ := tokens.Load(id)
+			return e.Resolve(ctx, token.(string), "yes")
 		}, has: codec, lacks: "format 40"},
+		"event": {start: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := listens.Start(ctx, e, struct{}{}, stet.ID(id))
+			return err
+		}, later: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := news.Publish(ctx, e, "event for "+id)
+			return err
+		}, has: codec, lacks: "format 40"},
+		"result of a child": {start: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := parent.Start(ctx, e, struct{}{}, stet.ID(id))
+			return err
+		}, has: func(cfg *stet.Config) {
+			codec(cfg)
+			cfg.Library = shelf{kept, false}
+		}, lacks: "format 40"},
+		"details of an error": {start: func(ctx context.Context, e *stet.Engine, id string) error {
+			_, err := fails.Start(ctx, e, struct{}{}, stet.ID(id))
+			return err
+		}, known: true, has: codec, lacks: "format 40"},
 		"type of an error": {start: func(ctx context.Context, e *stet.Engine, id string) error {
 			_, err := fails.Start(ctx, e, struct{}{}, stet.ID(id))
 			return err
@@ -164,15 +214,12 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		"key": {start: func(ctx context.Context, e *stet.Engine, id string) error {
 			_, err := step.Start(ctx, e, struct{}{}, stet.ID(id))
 			return err
-		}, has: func(cfg *stet.Config) { cfg.Payloads.Keys = []stet.PayloadKey{{ID: "k7", Secret: make([]byte, 32)}} },
-			lacks: "k7"},
+		}, has: key, lacks: "k7"},
 		"key of a message": {start: func(ctx context.Context, e *stet.Engine, id string) error {
 			_, err := message.Start(ctx, e, struct{}{}, stet.ID(id))
 			return err
 		}, later: func(ctx context.Context, e *stet.Engine, id string) error { return word.Send(ctx, e, id, "word") },
-			has: func(cfg *stet.Config) {
-				cfg.Payloads.Keys = []stet.PayloadKey{{ID: "k7", Secret: make([]byte, 32)}}
-			}, lacks: "k7"},
+			has: key, lacks: "k7"},
 	} {
 		for _, slots := range []int{1, 16} {
 			t.Run(fmt.Sprint(name, "/", slots), func(t *testing.T) {
@@ -183,6 +230,12 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 						t.Helper()
 						cfg := stet.Config{Store: db.Join(), Workflows: all, Node: node, Library: shelf{kept, true},
 							Logger: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &log), nil))}
+						if slots > 1 && name != "type of an error" { // which is a failure for code that fails on bugs
+							cfg.OnBug = stet.FailOnBug
+						}
+						if c.known {
+							cfg.Errors = []stet.ErrorCode{stet.ErrorType[*shortOf]("short")}
+						}
 						for _, f := range with {
 							f(&cfg)
 						}
@@ -287,8 +340,9 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 	}
 }
 
-// TestRecordsThatAProcessCannotReadAreUnserved: a schedule and a topic whose values are sealed with a key that the only
-// process lacks do nothing, are not stalled, and say why. A process with the key goes on with both.
+// TestRecordsThatAProcessCannotReadAreUnserved: a schedule, a topic and a queue whose values are sealed with a key that
+// the only process lacks do nothing, are not stalled, and say why, as the process does in its log at its start. A
+// process with the key goes on with all.
 func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 	for _, slots := range []int{1, 16} {
 		synctest.Test(t, func(t *testing.T) {
@@ -296,10 +350,15 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 			report := stet.Define("report", func(stet.Context, string) (string, error) { return "", nil })
 			news := stet.Topic[string]{Name: "news", Mode: stet.Consumed, Visible: stet.Retained}
 			reader := stet.Define("reader", func(ctx stet.Context, _ string) (string, error) { return news.Receive(ctx) })
+			pours := stet.Define("pours", func(ctx stet.Context, _ string) (string, error) {
+				return stet.Step(ctx, "pour", func(context.Context) (string, error) { return "", nil }, stet.Permit{Queue: "tap"})
+			})
+			var log lines
 			engine := func(node string, keys ...stet.PayloadKey) *stet.Engine {
 				t.Helper()
 				e, err := stet.New(t.Context(), stet.Config{Store: db.Join(), Node: node, Payloads: stet.Payloads{Keys: keys},
-					Workflows: []stet.Definition{report, reader}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+					Workflows: []stet.Definition{report, reader, pours},
+					Logger:    slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &log), nil))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -314,12 +373,31 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 			if _, err := news.Publish(t.Context(), outside, "one"); err != nil {
 				t.Fatal(err)
 			}
+			if err := outside.Queues().Create(t.Context(), "tap", stet.QueueSettings{Concurrency: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if err := outside.Queues().Pause(t.Context(), "tap", stet.Act{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pours.Start(t.Context(), outside, "", stet.ID("p")); err != nil {
+				t.Fatal(err)
+			}
 			time.Sleep(time.Second)
 			stop()
-			stop = serve(t, engine("bare"))
 			if _, err := news.Publish(t.Context(), outside, "two"); err != nil {
 				t.Fatal(err)
 			}
+			log.forget()
+			stop = serve(t, engine("bare"))
+			time.Sleep(time.Second)
+			if n := log.count("level=ERROR"); n != 1 {
+				t.Errorf("with %d slots %d lines of the log say at its start what the process lacks; want 1", slots, n)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if err := outside.Queues().Resume(ctx, "tap", stet.Act{}); err == nil {
+				t.Errorf("with %d slots a process without the key has resumed the queue", slots)
+			}
+			cancel()
 			time.Sleep(3 * time.Hour)
 			check := func(lacks bool) {
 				t.Helper()
@@ -339,6 +417,14 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				queue, err := outside.Queues().Info(t.Context(), "tap")
+				if err != nil {
+					t.Fatal(err)
+				}
+				queues, err := outside.Queues().List(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
 				record, err := outside.Runs().Info(t.Context(), "stet.schedule/hourly")
 				if err != nil {
 					t.Fatal(err)
@@ -350,10 +436,15 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 				for what, text := range map[string]string{
 					"the schedule": schedule.Lacks, "a list of schedules": schedules[0].Lacks,
 					"the topic": topic.Lacks, "a list of topics": topics[0].Lacks, "the record": unserved,
+					"the queue": queue.Lacks, "a list of queues": queues[0].Lacks,
 				} {
 					if said := strings.Contains(text, "node bare") && strings.Contains(text, `"k7"`); said != lacks {
 						t.Errorf("with %d slots %s says %q; want that something is lacking: %t", slots, what, text, lacks)
 					}
+				}
+				if (queue.Held+queue.Waiting == 0) == lacks || queue.Paused != lacks {
+					t.Errorf("with %d slots the queue lacks something: %t, and has %d that wait and %d permits; paused: %t", slots,
+						lacks, queue.Waiting, queue.Held, queue.Paused)
 				}
 				if (schedule.Started == 0) != lacks {
 					t.Errorf("the schedule has started %d runs, and lacks something: %t", schedule.Started, lacks)

@@ -157,21 +157,32 @@ func (r Runs) complete(ctx context.Context, infos []RunInfo) error {
 	var nodes *NodesInfo
 	for i := range infos {
 		run := &infos[i]
-		served := run.Status.Terminal() || e.single && e.inner.Workflows().Code.Has(run.Workflow) && e.Owner()
-		if nodes == nil && (!served || run.Status == store.Running) {
+		if nodes == nil && (!e.serves(run) || run.Status == store.Running) {
 			var err error
 			if nodes, err = e.Nodes().Info(ctx); err != nil {
 				return err
 			}
 		}
-		if !served {
-			run.Unserved = nodes.Unserved(run)
-		} else if nodes != nil {
-			if lack := nodes.unread(run); lack != nil {
-				run.Unserved = lack
-			}
+		if nodes != nil {
+			run.Unserved = e.unserved(run, nodes)
 		}
 		run.Why = whyOf(run, nodes)
+	}
+	return nil
+}
+
+// serves reports whether a run needs no node, or has this process without a look at the nodes.
+func (e *Engine) serves(run *RunInfo) bool {
+	return run.Status.Terminal() || e.single && e.inner.Workflows().Code.Has(run.Workflow) && e.Owner()
+}
+
+// unserved returns what the living nodes lack to execute a run, or nil.
+func (e *Engine) unserved(run *RunInfo, nodes *NodesInfo) error {
+	if !e.serves(run) {
+		return nodes.Unserved(run)
+	}
+	if lack := nodes.unread(run); lack != nil {
+		return lack
 	}
 	return nil
 }

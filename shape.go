@@ -106,16 +106,15 @@ func (r Runs) Shape(ctx context.Context, runID string) (*Shape, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shape of run %q: %w", runID, err)
 	}
-	now := run.Ended
+	now, nodes := run.Ended, (*NodesInfo)(nil)
 	if now == 0 {
-		d, err := r.engine.store.Describe(ctx)
-		if err != nil {
+		if nodes, err = r.engine.Nodes().Info(ctx); err != nil {
 			return nil, fmt.Errorf("shape of run %q: %w", runID, err)
 		}
-		now = d.Now
+		now = nodes.Now
 	}
 	path, boxes := shape.PathOf(run, entries, now), shape.BoxesOf(entries)
-	facts, err := r.shapeFacts(ctx, run, entries, path.Parts)
+	facts, err := r.shapeFacts(ctx, run, nodes, entries, path.Parts)
 	if err != nil {
 		return nil, fmt.Errorf("shape of run %q: %w", runID, err)
 	}

@@ -17,10 +17,10 @@ const (
 	maxShapeValues = 1 << 20  // of all
 )
 
-// shapeFacts reads what the shape of a run needs in addition to its history: the attempts of the steps on
-// the path, when the run stood still, and whether a node can execute it.
+// shapeFacts reads what the shape of a run needs in addition to its history: when the run stood still, and the attempts
+// of the steps on the path that had several or waited before they began. nodes is nil of a run that has ended.
 func (r Runs) shapeFacts(
-	ctx context.Context, run *store.Run, entries []store.Entry, parts []shape.Part,
+	ctx context.Context, run *store.Run, nodes *NodesInfo, entries []store.Entry, parts []shape.Part,
 ) (shape.Facts, error) {
 	facts := shape.Facts{Attempts: map[int][]shape.Attempt{}}
 	if place, on, err := permit.DecodePlace(run.Queue); err == nil && on {
@@ -32,15 +32,18 @@ func (r Runs) shapeFacts(
 	}
 	facts.Rests = restsOf(audit)
 	infos := []RunInfo{*r.engine.runInfo(run)}
-	if err := r.complete(ctx, infos); err != nil {
-		return facts, err
+	if nodes != nil {
+		facts.Unserved = r.engine.unserved(&infos[0], nodes) != nil
+		if err := r.engine.taskWaits(ctx, infos); err != nil {
+			return facts, err
+		}
 	}
-	facts.Unserved = infos[0].Unserved != nil
 	q := store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation, Values: true}
 	left, steps := maxShapeValues, map[string]int{}
 	for _, p := range parts {
 		e := &entries[p.Entry]
-		if (e.Kind == store.KindStep || e.Kind.Undoes()) && e.Size > 0 && e.Size <= min(left, maxShapeValue) {
+		plain := e.State == store.Done && e.Attempt <= 1 && e.Wake == 0 // the entry says all of its one attempt
+		if (e.Kind == store.KindStep || e.Kind.Undoes()) && !plain && e.Size > 0 && e.Size <= min(left, maxShapeValue) {
 			left -= e.Size
 			q.Locs, steps[e.Loc] = append(q.Locs, e.Loc), p.Entry
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stet-run/stet/internal/entity/queue"
@@ -31,37 +32,16 @@ func (e *Engine) taskWaits(ctx context.Context, infos []RunInfo) error {
 			}
 		}
 	}
-	if len(locs) == 0 {
-		return nil
-	}
-	var ids []string
-	for id := range locs {
-		ids = append(ids, id)
-	}
-	page, err := e.store.List(ctx, store.Filter{IDs: ids, Limit: len(ids)})
-	if err != nil {
-		return fmt.Errorf("read the queues of tasks: %w", err)
-	}
 	standing := map[string]*queue.TaskStanding{} // by run and location
 	unasked := map[string]func(string) bool{}    // by the IDs of queues
-	for i := range page.Runs {
-		run := &page.Runs[i]
-		entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation,
-			Locs: locs[run.ID], Values: true})
-		if err != nil {
-			return fmt.Errorf("read queue %q: %w", run.ID, err)
-		}
-		if payload.ReadableEntries(entries) != nil {
-			continue // without the key nobody can say how a task stands
-		}
-		unasked[run.ID] = queue.Unasked(entries)
-		tasks, err := queue.ReadTasks(entries)
-		if err != nil {
-			return fmt.Errorf("read queue %q: %w", run.ID, err)
-		}
+	err := e.readTasks(ctx, locs, func(id string, entries []store.Entry, tasks []queue.TaskStanding) {
+		unasked[id] = queue.Unasked(entries)
 		for k := range tasks {
 			standing[tasks[k].RunID+"\x00"+location.Loc(tasks[k].Loc).String()] = &tasks[k]
 		}
+	})
+	if err != nil {
+		return err
 	}
 	for i := range infos {
 		for k := range infos[i].WaitsFor {
@@ -73,4 +53,56 @@ func (e *Engine) taskWaits(ctx context.Context, infos []RunInfo) error {
 		}
 	}
 	return nil
+}
+
+// readTasks calls each with what stands at locations of queues, by the IDs of their entities. A queue that this process
+// has no key for is left out: nobody can say how its tasks stand.
+func (e *Engine) readTasks(ctx context.Context, locs map[string][]string,
+	each func(id string, entries []store.Entry, tasks []queue.TaskStanding)) error {
+	if len(locs) == 0 {
+		return nil
+	}
+	ids := slices.Collect(maps.Keys(locs))
+	page, err := e.store.List(ctx, store.Filter{IDs: ids, Limit: len(ids)})
+	if err != nil {
+		return fmt.Errorf("read the queues of tasks: %w", err)
+	}
+	for i := range page.Runs {
+		run := &page.Runs[i]
+		entries, err := e.store.History(ctx, store.HistoryQuery{Run: run.No, Incarnation: run.Incarnation,
+			Locs: locs[run.ID], Values: true})
+		if err != nil {
+			return fmt.Errorf("read queue %q: %w", run.ID, err)
+		}
+		if payload.ReadableEntries(entries) != nil {
+			continue
+		}
+		tasks, err := queue.ReadTasks(entries)
+		if err != nil {
+			return fmt.Errorf("read queue %q: %w", run.ID, err)
+		}
+		each(run.ID, entries, tasks)
+	}
+	return nil
+}
+
+// begunTasks returns when workers have begun tasks last, by their tickets. It reads the queues.
+func (e *Engine) begunTasks(ctx context.Context, withdrawn []permit.Withdrawn) (map[string]store.Time, error) {
+	begun := map[string]store.Time{}
+	for some := range slices.Chunk(withdrawn, 1000) { // at most three locations of each are read
+		locs := map[string][]string{}
+		for _, w := range some {
+			id := permit.EntityID(w.Queue)
+			locs[id] = append(locs[id], queue.TaskLocs(w.Ticket)...)
+		}
+		err := e.readTasks(ctx, locs, func(_ string, _ []store.Entry, tasks []queue.TaskStanding) {
+			for k := range tasks {
+				begun[tasks[k].Ticket] = tasks[k].Begun
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return begun, nil
 }

@@ -2,12 +2,14 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stet-run/stet"
 	"github.com/stet-run/stet/server"
@@ -77,19 +79,36 @@ func (c *counted) Stream(ctx context.Context, q store.StreamQuery) ([]store.Stre
 	return c.Store.Stream(ctx, q)
 }
 
+var errBusy = errors.New("busy")
+
 // TestAViewOfARunReadsItsRowWithoutValues holds how many reads of the store a request for a part
 // of a run is: its row, without input and output, at most twice, and the part. A history is read
-// without values, and again with those that fit into the page; a shape needs the audit and the
-// short values of steps, too.
+// without values, and again with those that fit into the page; a shape needs the audit, too. Of a
+// run that lives it also needs the nodes, and of one whose steps were tried again, or waited, the
+// short values of these.
 func TestAViewOfARunReadsItsRowWithoutValues(t *testing.T) {
 	db := memory.New()
 	t.Cleanup(func() { _ = db.Close() })
 	short := stet.Define("short", func(ctx stet.Context, n int) (int, error) {
 		return stet.Step(ctx, "one", func(context.Context) (int, error) { return n, nil })
 	})
+	again := stet.Define("again", func(ctx stet.Context, n int) (int, error) {
+		var failed bool
+		return stet.Step(ctx, "one", func(context.Context) (int, error) {
+			if !failed {
+				failed = true
+				return 0, errBusy
+			}
+			return n, nil
+		}, stet.Retry{First: time.Millisecond})
+	})
+	waits := stet.Define("waits", func(ctx stet.Context, n int) (int, error) {
+		return n, stet.Sleep(ctx, "night", 8*time.Hour)
+	})
+	workflows := []stet.Definition{short, again, waits}
 	engine := func(s store.Store) *stet.Engine {
 		t.Helper()
-		e, err := stet.New(t.Context(), stet.Config{Store: s, Logger: quiet(), Workflows: []stet.Definition{short}})
+		e, err := stet.New(t.Context(), stet.Config{Store: s, Logger: quiet(), Workflows: workflows})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +123,16 @@ func TestAViewOfARunReadsItsRowWithoutValues(t *testing.T) {
 	if _, err := run.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if run, err = again.Start(t.Context(), owner, 1, stet.ID("r-2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	stop()
+	if _, err := waits.Start(t.Context(), owner, 1, stet.ID("r-3")); err != nil {
+		t.Fatal(err)
+	}
 	reads := &counted{Store: db}
 	w := &world{t: t, engine: engine(reads), store: db, stop: func() {}}
 	w.handler, err = server.New(w.engine, server.Options{
@@ -114,13 +142,13 @@ func TestAViewOfARunReadsItsRowWithoutValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := map[string]int{
-		"history": 3, "inbox": 2, "audit": 3, "shape": 4, "promises": 3, "values": 2, "children": 2,
-		"streams/lines": 3,
+		"r-1/history": 3, "r-1/inbox": 2, "r-1/audit": 3, "r-1/shape": 3, "r-1/promises": 3, "r-1/values": 2,
+		"r-1/children": 2, "r-1/streams/lines": 3, "r-2/shape": 4, "r-3/shape": 4,
 	}
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
 		t.Run(part, func(t *testing.T) {
 			reads.taken()
-			resp := w.do("operator", "GET", "runs/r-1/"+part, nil)
+			resp := w.do("operator", "GET", "runs/"+part, nil)
 			if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
 				t.Fatalf("%s (%v)", resp.Status, err)
 			}
@@ -128,7 +156,7 @@ func TestAViewOfARunReadsItsRowWithoutValues(t *testing.T) {
 			if len(got) == 0 || len(got) > parts[part] {
 				t.Errorf("expected 1 to %d reads, found %d: %s", parts[part], len(got), strings.Join(got, ", "))
 			}
-			if part != "children" && slices.Contains(got, "a list with values") {
+			if part != "r-1/children" && slices.Contains(got, "a list with values") {
 				t.Errorf("expected no read of input and output, found %s", strings.Join(got, ", "))
 			}
 		})

@@ -101,7 +101,8 @@ type Entry struct {
 	Born  int64 // last completion number handed over before the call
 	At    Time  // the run's time at the hand-over; 0: not handed over
 	// Wake is an open entry's deadline or next attempt. Of a completed wait it is when what it waited for had
-	// come, if that was before the hand-over. 0: none.
+	// come, if that was before the hand-over; of a step that has succeeded, since when its last attempt had waited before
+	// it began. 0: none.
 	Wake    Time
 	Attempt int  // attempts on record
 	Owes    bool // a step with a compensation, which is owed once the step is Done

@@ -23,6 +23,7 @@ import (
 	"github.com/stet-run/stet/internal/notify"
 	"github.com/stet-run/stet/internal/observe"
 	"github.com/stet-run/stet/internal/payload"
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/queues"
 	"github.com/stet-run/stet/internal/recovery"
 	"github.com/stet-run/stet/internal/registry"
@@ -71,6 +72,8 @@ type Config struct {
 	Exclusive bool
 	Replaces  bool
 	Tasks     []string // with a function of this process
+	// Begun returns when workers have begun tasks last, by their tickets; of others nothing. nil: nobody knows.
+	Begun func(context.Context, []permit.Withdrawn) (map[string]store.Time, error)
 
 	PoisonLimit int           // strikes after which a run is stalled; negative: never
 	AloneFor    time.Duration // longest trial

@@ -105,6 +105,7 @@ func (x *executor) decide(a *activation, s *store.Snapshot) {
 		x.reloadUnrun(a)
 		return
 	}
+	x.recordBegun(run, d.Turn, stored.Offered(s.Entries))
 	x.hint(run, d.Turn)
 	x.address(d.Turn)
 	x.committer.SubmitTurn(committer.Turn{Shard: a.shard, Turn: d.Turn, Done: func(result store.TurnResult) {

@@ -60,6 +60,7 @@ func (a *activation) submit() {
 	}
 	turn.Shard = a.run.Shard
 	if a.code != nil {
+		a.x.recordBegun(&a.run, turn, runner.Withdrawn(a.code))
 		turn.Sends = permit.Pack(turn.Sends)
 	}
 	if a.workflow.Discard {

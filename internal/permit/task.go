@@ -46,6 +46,7 @@ import (
 //	lease
 //	append, then end       both go from the queue to the run, in this order
 //	append, run over       consumed, or answered by nobody
+//	cancel, once leased    the run reads the lease before its turn, and records that the body had begun
 //	end, then cancel       the outcome arrives at a run that does not wait: it is consumed
 //	cancel, then end       cancelled; the worker is told by its heartbeats and its next lease
 //	recall, never leased   outcome "never": the step has not begun
@@ -224,6 +225,9 @@ const (
 	TaskLost      = 'l' // its lease has expired too often
 	TaskNever     = 'n' // it was recalled before any worker had it
 )
+
+// Withdrawn is a task whose step was withdrawn, or whose run has ended, before it had an outcome.
+type Withdrawn struct{ Queue, Ticket, Loc string }
 
 // TaskCount is how many tasks of a name a queue has.
 type TaskCount struct {

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"github.com/stet-run/stet/internal/permit"
 	"github.com/stet-run/stet/internal/runner/attempts"
 	"github.com/stet-run/stet/internal/runner/journal"
 	"github.com/stet-run/stet/store"
@@ -45,6 +46,10 @@ func Executing(r *Interpreter, id int64, attempt int, started store.Time) {
 func Began(r *Interpreter, id int64, started store.Time) {
 	r.steps.Began(id, started, r.over != nil && r.over.Status.Terminal())
 }
+
+// Withdrawn returns, once, the tasks that the turn gives back which Take has just returned: those of steps that are
+// withdrawn, or were open as the run ended.
+func Withdrawn(r *Interpreter) []permit.Withdrawn { return r.steps.TakeWithdrawn() }
 
 // Repeats reports whether the turn that Take has just returned has only what an activation does
 // each time, until something is recorded that comes after: it looks at new items, shows values and

@@ -15,6 +15,21 @@ type Lead struct {
 	Began store.Time `cbor:"7,keyasint,omitempty"`
 }
 
+// Since returns when the attempt began to wait; 0: it did not, l is nil.
+func (l *Lead) Since() store.Time {
+	switch {
+	case l == nil:
+		return 0
+	case l.Due != 0:
+		return l.Due
+	case l.Asked != 0:
+		return l.Asked
+	case l.Placed != 0:
+		return l.Placed
+	}
+	return l.Began
+}
+
 // noticeable is the shortest wait that is recorded.
 const noticeable = store.Time(1000)
 

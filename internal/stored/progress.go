@@ -50,6 +50,22 @@ func DecodeProgress(data []byte) (p Progress, err error) {
 	return p, err
 }
 
+// CutOff returns the entry of a step that was withdrawn while an attempt executed that had begun at a time. The error
+// wraps store.ErrDamaged.
+func CutOff(e *store.Entry, begun store.Time) (store.Entry, error) {
+	p, err := DecodeProgress(e.Value)
+	if err != nil {
+		return *e, err
+	}
+	p.Begun = begun
+	cut := p.WithoutPermit(e)
+	cut.State, cut.Attempt, cut.Ended, cut.Wake = store.Withdrawn, e.Attempt+1, 0, 0
+	if cut.Started == 0 {
+		cut.Started = begun
+	}
+	return cut, nil
+}
+
 // WithoutPermit returns the entry e of an open step, of which p is the value, without
 // the permit.
 func (p Progress) WithoutPermit(e *store.Entry) store.Entry {
@@ -57,4 +73,18 @@ func (p Progress) WithoutPermit(e *store.Entry) store.Entry {
 	c := *e
 	c.Size, c.Value = 0, p.Encode()
 	return c
+}
+
+// Offered returns the tasks of open steps. Of an entry without its value it is not known.
+func Offered(entries []store.Entry) (tasks []permit.Withdrawn) {
+	for i := range entries {
+		e := &entries[i]
+		if e.Kind != store.KindStep || e.State != store.Open || e.Value == nil {
+			continue
+		}
+		if p, err := DecodeProgress(e.Value); err == nil && p.Permit != nil && p.Task != "" {
+			tasks = append(tasks, permit.Withdrawn{Queue: p.Permit.Queue, Ticket: p.Permit.Ticket, Loc: e.Loc})
+		}
+	}
+	return tasks
 }

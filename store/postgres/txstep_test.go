@@ -220,6 +220,88 @@ func TestTxStepNeedsItsStore(t *testing.T) {
 	}
 }
 
+// TestTxStepThatIsCutHasNoEffect: the body of a step in a transaction executes when its run is terminated, when it is
+// cancelled, or when its Map fails. The effect is there if the step's success is recorded, and otherwise rolled back,
+// so nothing is recorded of a body that was cut.
+func TestTxStepThatIsCutHasNoEffect(t *testing.T) {
+	s, dsn, _ := fresh(t)
+	unique := rand.Text() // the ledger is of all tests
+	pool, rows := ledger(t, dsn)
+	begun := make(chan struct{})
+	fail := stet.Message[string]("fail")
+	flow := stet.Define("cuts", func(ctx stet.Context, run string) (string, error) {
+		_, err := stet.Map(ctx, "all", []string{"write", "fail"}, func(ctx stet.Context, part string) (int, error) {
+			if part == "fail" {
+				_, err := fail.Receive(ctx)
+				return 0, errors.Join(err, errors.New("the other part has failed"))
+			}
+			return stet.TxStep(ctx, "write", func(ctx context.Context) (pgx.Tx, error) {
+				return pool.Begin(context.WithoutCancel(ctx))
+			}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, err := tx.Exec(context.WithoutCancel(ctx), "INSERT INTO ledger VALUES ($1, 1)", unique+run)
+				begun <- struct{}{}
+				<-ctx.Done() // it was cut, and goes on
+				return 1, err
+			}, stet.Retry{Attempts: 1})
+		})
+		return "", err
+	})
+	e, err := stet.New(t.Context(), stet.Config{Store: s, Workflows: []stet.Definition{flow}, Poll: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	cuts := map[string]func(run string) error{
+		"map": func(run string) error { return fail.Send(t.Context(), e, run, "now") },
+		"cancel": func(run string) error {
+			_, err := e.Runs().Cancel(t.Context(), run, stet.Act{})
+			return err
+		},
+		"terminate": func(run string) error {
+			_, err := e.Runs().Terminate(t.Context(), run, stet.Act{})
+			return err
+		},
+	}
+	for how, cut := range cuts {
+		id := unique + how
+		if _, err := flow.Start(t.Context(), e, how, stet.ID(id)); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		if err := cut(id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Runs().Wait(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop() // and the bodies have returned
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for how := range cuts {
+		entries, err := e.Runs().History(t.Context(), unique+how, stet.HistoryQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := 0
+		for _, x := range entries {
+			switch {
+			case x.Kind != store.KindStep:
+			case x.State == store.Done:
+				done++
+			case x.Attempts > 0 && x.State == store.Withdrawn:
+				t.Errorf("%s: a body is recorded as cut: %+v", how, x)
+			}
+		}
+		if n := rows(unique + how); n != done {
+			t.Errorf("%s: the body has written %d rows, and %d successes are recorded", how, n, done)
+		}
+	}
+}
+
 // TestTxStepTimeout: an attempt whose time is over commits nothing, although its
 // body goes on to the end.
 func TestTxStepTimeout(t *testing.T) {

@@ -186,7 +186,31 @@ func TestSourcesMakeNoMarkupFromText(t *testing.T) {
 
 // TestJSONKeepsItsText: the dashboard's reader of JSON takes what JSON.parse takes. Its writer returns the digits and
 // the order of names that JSON.parse changes.
-func TestJSONKeepsItsText(t *testing.T) {
+func TestJSONKeepsItsText(t *testing.T) { executesInNode(t, "json.ts", jsonProgram) }
+
+// TestCutSaysWhatIsKnown: the pages say of a body that was cut that it had begun, and what is known of its end.
+func TestCutSaysWhatIsKnown(t *testing.T) { executesInNode(t, "cut.ts", cutProgram) }
+
+const cutProgram = `
+import assert from "node:assert/strict";
+import { cutText, wasCut } from "./cut.mjs";
+
+const step = { location: "charge", kind: "step", state: "withdrawn", size: 0, attempts: 1 };
+for (const [more, is] of [
+  [{}, true], [{ attempts: 0 }, false], [{ state: "done" }, false], [{ state: "open" }, false],
+  [{ kind: "sleep" }, false],
+]) assert.equal(wasCut({ ...step, ...more }), is, JSON.stringify(more));
+const begun = "The body had begun when the step was withdrawn, so it may have had an effect. ";
+assert.equal(cutText(step), begun + "Its end is not known.");
+const ended = { ...step, ended: "2026-01-01T00:00:09Z" };
+assert.equal(cutText(ended), begun + "It succeeded, and its result was dropped.");
+assert.equal(cutText({ ...ended, error: { code: "error", message: "no" } }), begun + "It failed.");
+console.log("as expected");
+`
+
+// executesInNode executes a program beside a module of the dashboard that imports no other one.
+func executesInNode(t *testing.T, source, program string) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		if os.Getenv("STET_TEST_STRICT") == "1" {
@@ -195,15 +219,16 @@ func TestJSONKeepsItsText(t *testing.T) {
 		t.Skip("there is no node")
 	}
 	src, folder := filepath.Join(root(t), "src"), t.TempDir()
+	module := strings.TrimSuffix(source, ".ts") + ".mjs"
 	result := api.Build(api.BuildOptions{
-		EntryPoints: []string{filepath.Join(src, "json.ts")}, Outfile: filepath.Join(folder, "json.mjs"), Write: true,
+		EntryPoints: []string{filepath.Join(src, source)}, Outfile: filepath.Join(folder, module), Write: true,
 		Format: api.FormatESModule, TsconfigRaw: "{}",
 	})
 	if err := problems(result.Errors, result.Warnings); err != nil {
 		t.Fatal(err)
 	}
 	main := filepath.Join(folder, "main.mjs")
-	if err := os.WriteFile(main, []byte(jsonProgram), 0o600); err != nil {
+	if err := os.WriteFile(main, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), node, main).CombinedOutput()

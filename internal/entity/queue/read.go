@@ -57,8 +57,10 @@ func Read(entries []store.Entry) (*Standing, error) {
 
 // TaskStanding is an attempt of a task that a queue has, for those that show it.
 type TaskStanding struct {
+	Ticket                        string
 	Name, RunID, Loc, Key, Worker string
 	Attempt, Priority, Lost       int
+	Begun                         store.Time // when a worker has begun the attempt last; 0: none has
 	Since                         store.Time
 	Until                         store.Time // of its lease; 0: it is offered
 	Recalled                      bool
@@ -88,10 +90,10 @@ func Unasked(entries []store.Entry) func(name string) bool {
 // those that are offered: expired ones first, then by when they were. The error wraps store.ErrDamaged.
 func ReadTasks(entries []store.Entry) ([]TaskStanding, error) {
 	var all []TaskStanding
-	add := func(a *asked, worker string, since, until store.Time) {
-		all = append(all, TaskStanding{Name: a.Task.Name, RunID: a.RunID, Loc: a.Loc, Key: a.Key,
+	add := func(ticket string, a *asked, worker string, begun, since, until store.Time) {
+		all = append(all, TaskStanding{Ticket: ticket, Name: a.Task.Name, RunID: a.RunID, Loc: a.Loc, Key: a.Key,
 			Worker: permit.WorkerName(worker), Attempt: a.Task.Attempt, Priority: a.Priority, Lost: a.Task.Lost,
-			Since: since, Until: until, Recalled: a.Task.Recalls})
+			Begun: begun, Since: since, Until: until, Recalled: a.Task.Recalls})
 	}
 	for i := range entries {
 		loc, value := entries[i].Loc, entries[i].Value
@@ -100,12 +102,12 @@ func ReadTasks(entries []store.Entry) ([]TaskStanding, error) {
 		case strings.HasPrefix(loc, permitLoc):
 			var h holding
 			if err = cbor.Unmarshal(value, &h); err == nil && h.Lease != nil {
-				add(&h.Lease.Asked, h.Lease.Worker, h.Lease.Begun, h.Lease.Until)
+				add(loc[len(permitLoc):], &h.Lease.Asked, h.Lease.Worker, h.Lease.Begun, h.Lease.Begun, h.Lease.Until)
 			}
 		case strings.HasPrefix(loc, requestLoc):
 			var a asked
 			if err = cbor.Unmarshal(value, &a); err == nil && a.Task != nil {
-				add(&a, a.Task.Worker, a.Due, 0)
+				add(loc[len(requestLoc):], &a, a.Task.Worker, a.Task.Begun, a.Due, 0)
 			}
 		}
 		if err != nil {

@@ -21,7 +21,7 @@ type offer struct {
 	Detail []byte `cbor:"6,keyasint,omitempty"` // of the last heartbeat of these
 	// Former is the secret of the lease that has expired last, while nobody else has the task.
 	Former  string     `cbor:"7,keyasint,omitempty"`
-	Begun   store.Time `cbor:"8,keyasint,omitempty"` // when that lease began
+	Begun   store.Time `cbor:"8,keyasint,omitempty"` // when the last lease began that has expired or was given back
 	Worker  string     `cbor:"9,keyasint,omitempty"` // whose it was
 	Recalls bool       `cbor:"10,keyasint,omitempty"`
 	No      int64      `cbor:"11,keyasint,omitempty"` // of that lease's permit
@@ -411,7 +411,7 @@ func (q *Rules) release(secrets []string, w *entity.Writer) []byte {
 		}
 		ticket := q.tasks.secrets[secret]
 		own := *h.Lease.Asked.Task
-		own.Tried, own.Recalls = true, false
+		own.Tried, own.Recalls, own.Begun = true, false, h.Lease.Begun
 		h.Lease.Asked.Task = &own
 		delete(q.tasks.secrets, secret)
 		q.offerAgain(ticket, h, w)

@@ -51,10 +51,11 @@ func (b *Body) Entry(started, ended store.Time, value []byte) (store.Entry, *sto
 	if b.from != 0 {
 		started = b.from
 	}
+	notice := lead.Notice(lead.Began)
 	return store.Entry{
 		Loc: string(b.Location), Kind: b.kind, State: store.Done, Born: b.born, Attempt: b.Attempt,
-		Owes: b.owes, Generation: b.generation, Started: started, Ended: ended,
-		Value: stored.WithTried(b.causes, lead.Notice(lead.Began), value),
+		Owes: b.owes, Generation: b.generation, Started: started, Ended: ended, Wake: notice.Since(),
+		Value: stored.WithTried(b.causes, notice, value),
 	}, nil
 }
 

@@ -21,6 +21,8 @@ type stepPermit struct {
 	task  string     // the attempt was offered as this; "": it needs the permit to begin
 	input []byte     // of the task
 	ended bool       // its outcome has come, and the queue has forgotten the permit
+	// unsaid: it was given back in the turn that would have asked for it, so the queue never knows of it.
+	unsaid bool
 }
 
 // grant is an item that grants permits: of several steps if they were granted together. It
@@ -36,6 +38,8 @@ type permits struct {
 	tickets map[string]*ticket // that stand
 	granted []*step            // whose permit has come, in the order of coming
 	early   []store.Item       // grants that were delivered before the run was live
+	// withdrawn are the tasks that were given back, since TakeWithdrawn, by withdrawn steps or by the run's end.
+	withdrawn []permit.Withdrawn
 }
 
 // ticket is what a permit was asked for with and is not given back.
@@ -239,6 +243,22 @@ func (p *permits) end(o *step) *stepPermit {
 	return x
 }
 
+// withdraw gives back what an operation has asked for that is withdrawn.
+func (p *permits) withdraw(o *step) {
+	offered := o.offered()
+	if x := p.end(o); offered && !x.unsaid {
+		p.gone(&x.place, x.task, o.Loc)
+	}
+}
+
+// gone notes that a task was given back whose step is withdrawn, or whose run ends. task is "" if the permit was none
+// of a task.
+func (p *permits) gone(place *permit.Place, task string, loc location.Loc) {
+	if task != "" {
+		p.withdrawn = append(p.withdrawn, permit.Withdrawn{Queue: place.Queue, Ticket: place.Ticket, Loc: string(loc)})
+	}
+}
+
 // giveBack lets the turn give back what no operation has any more. x may be nil.
 func (p *permits) giveBack(x *stepPermit) {
 	if x == nil {
@@ -252,7 +272,7 @@ func (p *permits) giveBack(x *stepPermit) {
 		return
 	}
 	asks := func(it *store.Item) bool { return it.Kind == store.ItemAsk && permit.Ticket(it) == x.place.Ticket }
-	if !s.j.Log.Unsend(asks) {
+	if x.unsaid = s.j.Log.Unsend(asks); !x.unsaid {
 		g := permit.Given{Ticket: x.place.Ticket, Spent: permit.AsAsked}
 		if x.spent != nil {
 			g.Spent = *x.spent
@@ -308,6 +328,7 @@ func (p *permits) drop(t *ticket) {
 		if progress, err := p.s.progressOf(e); err == nil {
 			p.s.j.Log.Add(progress.WithoutPermit(e))
 		}
+		p.gone(&t.place, t.task, location.Loc(e.Loc))
 	}
 	p.s.j.Log.Send(t.place.GiveBack())
 }
@@ -319,7 +340,7 @@ func (p *permits) endAll() {
 			p.drop(t)
 			continue
 		}
-		p.end(t.op)
+		p.withdraw(t.op)
 		t.op.writeProgress(0)
 	}
 	for i := range p.early {

@@ -244,7 +244,7 @@ func (o *step) Withdraw() {
 	}
 	s.settle(o)
 	if s.j.Live() {
-		s.permits.end(o)
+		s.permits.withdraw(o)
 	}
 	delete(s.open, o.ID)
 	if !o.over { // what is recorded stays
@@ -282,7 +282,8 @@ func (o *step) cutOff(end *BodyResult) {
 }
 
 // Began records that the body of a withdrawn step had begun, if its end has not arrived. ended says that the run
-// ends: then that is so of any step. What a body does in a transaction is left alone: it may hold the step's entry.
+// ends: then that is so of any step. A body in a transaction is left alone. If it is cut, the transaction is rolled
+// back and there is no effect; otherwise the transaction has written the step's entry, with the effect.
 func (s *Steps) Began(id int64, started store.Time, ended bool) {
 	o := s.cut[id]
 	if o == nil && ended {
@@ -303,9 +304,9 @@ func (o *step) Outcome(e store.Entry) store.Entry {
 	e.Attempt, e.Started, e.Ended, e.Owes = o.attempt, o.from, o.until, o.owes()
 	switch rec := o.recorded; {
 	case rec != nil:
-		e.Attempt, e.Started, e.Ended, e.Value = rec.Attempt, rec.Started, rec.Ended, rec.Value
+		e.Attempt, e.Started, e.Ended, e.Wake, e.Value = rec.Attempt, rec.Started, rec.Ended, rec.Wake, rec.Value
 	case o.Failure == nil:
-		e.Value = o.tried()
+		e.Value, e.Wake = o.tried()
 	}
 	if o.owes() && o.Failure == nil {
 		o.s.owner.Owe(&o.Op, o.spec.Undo)
@@ -322,10 +323,11 @@ func (o *step) Recall(value []byte) error {
 	return o.Op.Recall(t.Value)
 }
 
-// tried returns the stored form of the value of a step that has succeeded.
-func (o *step) tried() []byte {
-	lead := o.lead
-	return stored.WithTried(o.causes, lead.Notice(lead.Began), o.Value)
+// tried returns the stored form of the value of a step that has succeeded, and since when its last attempt had waited
+// before it began; 0: it had not.
+func (o *step) tried() (value []byte, since store.Time) {
+	lead := o.lead.Notice(o.lead.Began)
+	return stored.WithTried(o.causes, lead, o.Value), lead.Since()
 }
 
 // owes reports whether the step carries a compensation.
@@ -338,10 +340,9 @@ func (o *step) Postpone() {
 	}
 	e := store.Entry{
 		State: store.Done, Attempt: o.attempt, Started: o.from, Ended: o.until, Owes: o.owes(),
-		Value: o.tried(),
 	}
-	if o.Failure != nil {
-		e.State, e.Value = store.FailedEntry, stored.EncodeFailure(o.Failure)
+	if e.Value, e.Wake = o.tried(); o.Failure != nil {
+		e.State, e.Value, e.Wake = store.FailedEntry, stored.EncodeFailure(o.Failure), 0
 	}
 	o.Write(e)
 	o.over = true
@@ -498,6 +499,14 @@ func (s *Steps) TakeFailed() []Failed {
 	failed := s.failed
 	s.failed = nil
 	return failed
+}
+
+// TakeWithdrawn returns the tasks of steps that were withdrawn, or were open as the run ended, since it was called
+// last. Their queues know whether a worker had begun them.
+func (s *Steps) TakeWithdrawn() []permit.Withdrawn {
+	withdrawn := s.permits.withdrawn
+	s.permits.withdrawn = nil
+	return withdrawn
 }
 
 // attempted is an operation with attempts.

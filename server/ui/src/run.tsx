@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, get, has, info, may, now, skew } from "./api";
 import { Act, EntryActions, RunActions, Send, type Verb } from "./actions";
 import { AuditList } from "./audit";
+import { cutText, wasCut } from "./cut";
 import { Assign, Delete, Start } from "./dialogs";
 import { Graph } from "./graph";
 import { Icon } from "./icons";
@@ -32,7 +33,7 @@ function useRun(id: string, tab: string, streams: string[]) {
   const [whole, setWhole] = useState(false);
   const [version, setVersion] = useState(0);
   const entries = useRef(new Map<string, Entry>());
-  const newest = useRef<Entry>(); // the completion with the highest number
+  const newest = useRef<Entry | undefined>(undefined); // the completion with the highest number
   const life = useRef("");
   const read = async (): Promise<void> => {
     const r = await get("runs/{id}", { id });
@@ -393,11 +394,12 @@ function Operation(p: {
           {e.executing && <p class="note"><Icon name="running" /><span>Executing since <When time={e.executing} />{long(e.executing) && <b> for long</b>} (attempt {(e.attempts ?? 0) + 1})</span></p>}
           {p.permit && <p class="note"><Icon name="held" /><span><WhyText why={p.permit} /></span></p>}
           {e.state === "open" && e.wake && <p class="note"><Icon name="suspended" /><span>{e.kind === "step" ? "Next attempt" : "Until"} {moment(e.wake)}</span></p>}
+          {data && wasCut(data) && <p class="note is-warn"><Icon name="withdrawn" /><span>{cutText(data)}</span></p>}
           {e.error && <FailureView failure={e.error} />}
-          {e.state === "done" && <Tries entry={e} />}
+          {(e.state === "done" || wasCut(e)) && <Tries entry={e} />}
           <Facts of={[
             ["began", <When time={e.started} />], ["ended", e.ended && <When time={e.ended} />],
-            ["took", e.started && took(e.started, e.ended)], ["order", e.number], ["run", e.run && <RunLink id={e.run} />],
+            ["took", e.started && (e.ended || e.state === "open") && took(e.started, e.ended)], ["order", e.number], ["run", e.run && <RunLink id={e.run} />],
             ["topic", e.topic && <a href={link(["topics", e.topic])}>{e.topic}</a>], ["event", e.event],
             ["assigned by", e.by], ["reason", e.why],
             ["iterations", e.loop && e.loop.completed + (e.loop.oldest ? ", kept from ~" + e.loop.oldest + " on" : "")],
@@ -467,9 +469,9 @@ function History({ entries, version, at, open }: { entries: Map<string, Entry>; 
                 <span class="cell num dim" role="gridcell">{e.number ?? ""}</span>
                 <span class="cell clip id" role="gridcell" title={e.location}>{e.location}</span>
                 <span class="cell dim clip" role="gridcell">{e.kind}</span>
-                <span class="cell" role="gridcell"><StateOf state={e.state} undone={e.undone} />{(e.attempts ?? 0) > 1 && <span class="tag">×{e.attempts}</span>}</span>
+                <span class="cell" role="gridcell"><StateOf state={e.state} undone={e.undone} />{wasCut(e) && <span class="tag">had begun</span>}{(e.attempts ?? 0) > 1 && <span class="tag">×{e.attempts}</span>}</span>
                 <span class="cell dim" role="gridcell">{e.started ? moment(e.started, true) : ""}</span>
-                <span class="cell num" role="gridcell">{took(e.started, e.ended)}</span>
+                <span class="cell num" role="gridcell">{e.ended || e.state === "open" ? took(e.started, e.ended) : ""}</span>
                 <span class="cell num dim" role="gridcell">{e.size ? bytes(e.size) : ""}</span>
               </div>
             );

@@ -3,6 +3,7 @@
 import type * as preact from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { now } from "./api";
+import { wasCut } from "./cut";
 import { Icon } from "./icons";
 import { busy, flatten, matching, scaleOf, treeOf, waits, type Node, type Scale } from "./model";
 import { rowKeys, stateColour } from "./parts";
@@ -160,7 +161,7 @@ function wordOf(n: Node, permit: Why | undefined): string {
   if (!e) return [n.done && n.done + " done", n.failed && n.failed + " failed", n.open && n.open + " open"].filter(Boolean).join(", ");
   if (e.executing) return "executing, attempt " + ((e.attempts ?? 0) + 1);
   if (e.state === "open" && e.kind === "step" && e.wake) return "waits for its next attempt";
-  return (e.undone ? "undone" : e.state) + ((e.attempts ?? 0) > 1 ? ", " + e.attempts + " attempts" : "");
+  return (e.undone ? "undone" : wasCut(e) ? "withdrawn, its body had begun" : e.state) + ((e.attempts ?? 0) > 1 ? ", " + e.attempts + " attempts" : "");
 }
 
 function Row(p: {
@@ -207,6 +208,7 @@ function Bars({ n, permit, scale, view }: { n: Node; permit: Why | undefined; sc
     if (permit) bar(Date.parse(permit.since ?? e.started ?? ""), now(), "permit", "p", permit.text);
     else if (works.length > 1 || e.state === "open") bar(start, end, "pause", "p", "pause before the next attempt");
     const tries = e.attempt_times ?? [], first = tries[0]?.number ?? 1;
+    if (wasCut(e) && !e.ended) bar(start, start, "withdrawn", "w", "attempt " + e.attempts + " had begun; its end is not known");
     works.forEach(([a, b], i) => {
       const last = i === works.length - 1;
       const kind = !last || e.state === "failed" || (e.state === "open" && !e.executing) ? "is-failed" : e.state === "open" ? "is-running" : "is-" + stateColour(e.state);
