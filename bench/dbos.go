@@ -187,8 +187,8 @@ func (d *dbosSubject) done(ctx context.Context) (int, error) {
 	if err := d.ready(ctx); err != nil {
 		return 0, err
 	}
-	rows, err := dbos.GetWorkflowAggregates(d.client, dbos.GetWorkflowAggregatesInput{GroupByStatus: true, SelectCount: true,
-		Status: []dbos.WorkflowStatusType{dbos.WorkflowStatusSuccess}})
+	rows, err := dbos.GetWorkflowAggregates(d.client, dbos.GetWorkflowAggregatesInput{
+		GroupByStatus: true, SelectCount: true, Status: []dbos.WorkflowStatusType{dbos.WorkflowStatusSuccess}})
 	n := 0
 	for _, row := range rows {
 		n += int(*row.Count)

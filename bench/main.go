@@ -126,6 +126,7 @@ func (o *options) conduct(ctx context.Context, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	r := &report{Store: o.store, Command: strings.Join(append([]string{"GOWORK=off go -C bench run ."}, o.args...), " "),
 		Begun: time.Now(), Turns: o.turns, Server: s.settings(), Versions: versions(), Machine: thisMachine(), Sizes: o.sizes}
+	var failed []error
 	for _, workload := range o.workloads {
 		for turn := range o.turns {
 			r.Loads = append(r.Loads, fmt.Sprintf("%s, turn %d: %s", workload, turn+1, load()))
@@ -135,25 +136,25 @@ func (o *options) conduct(ctx context.Context, out io.Writer) (err error) {
 				}
 				begun := time.Now()
 				result, err := o.take(ctx, s, e, workload)
-				if err != nil {
-					return fmt.Errorf("%s, %s, turn %d: %w", workload, e.Name, turn+1, err)
+				if ctx.Err() != nil {
+					return errors.Join(context.Cause(ctx), err)
 				}
-				r.add(workload, e.Name, turn, result)
+				if err != nil { // on the page, too: a subject that fails is no reason to lose the others
+					err = fmt.Errorf("%s of %s in turn %d has failed: %w", workload, e.Name, turn+1, err)
+					r.Notes, failed = append(r.Notes, err.Error()), append(failed, err)
+				} else {
+					r.add(workload, e.Name, turn, result)
+				}
 				_, _ = fmt.Fprintf(os.Stderr, "%s, turn %d, %s: %s\n", workload, turn+1, e.Name,
 					time.Since(begun).Round(100*time.Millisecond))
 			}
+			r.Took = time.Since(r.Begun)
+			if err := writePage(o.page, r); err != nil { // so an interrupt loses one turn
+				return err
+			}
 		}
 	}
-	r.Took = time.Since(r.Begun)
-	r.Entries = slices.DeleteFunc(slices.Clone(entries), func(e entry) bool {
-		return !slices.ContainsFunc(r.Rows, func(w *row) bool {
-			return slices.ContainsFunc(w.Cells, func(c *cell) bool { return c.Entry == e.Name })
-		})
-	})
-	if err := writePage(o.page, r); err != nil {
-		return err
-	}
-	return r.writeMarkdown(out)
+	return errors.Join(append(failed, r.writeMarkdown(out))...)
 }
 
 // measureLimit is how long a measurement may take.
@@ -176,9 +177,11 @@ func (o *options) take(ctx context.Context, s stores, e entry, workload string) 
 	if err != nil {
 		return nil, err
 	}
+	var complaints strings.Builder
+	command.Stderr = &complaints
 	text, err := command.Output()
 	if err != nil {
-		return nil, errors.Join(err, context.Cause(ctx))
+		return nil, errors.Join(err, context.Cause(ctx), errors.New(strings.TrimSpace(complaints.String())))
 	}
 	result = &outcome{}
 	return result, json.Unmarshal(text, result)

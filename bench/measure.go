@@ -37,8 +37,8 @@ type sizes struct {
 	Limit   time.Duration // of a figure of the queue
 }
 
-var defaults = sizes{Conns: 20, Jobs: 10_000, PerCall: 1_000, Callers: 100, Runs: 1_000, Few: 300, Steps: 10, Values: 40,
-	Size: 1_000_000, Alone: 100, Sleeps: 500, Sleep: 3 * time.Second, Limit: 10 * time.Second}
+var defaults = sizes{Conns: 20, Jobs: 10_000, PerCall: 1_000, Callers: 100, Runs: 1_000, Few: 300, Steps: 10,
+	Values: 40, Size: 1_000_000, Alone: 100, Sleeps: 500, Sleep: 3 * time.Second, Limit: 10 * time.Second}
 
 // figure is one value that was measured.
 type figure struct {

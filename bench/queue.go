@@ -133,8 +133,8 @@ func (q *queueRun) putSingly(ctx context.Context) error {
 	return err
 }
 
-// drain waits until all jobs that were put in are executed and stored as such, or the limit is over. It returns how many
-// were executed since it was last called.
+// drain waits until all jobs that were put in are executed and stored as such, or the limit is over. It returns how
+// many were executed since the last figure.
 func (q *queueRun) drain(ctx context.Context) (int, error) {
 	met, err := until(ctx, q.spec.Limit, func() (bool, error) { return q.work.jobs.all.Load() >= int64(q.next), nil })
 	if err != nil {

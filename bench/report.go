@@ -23,7 +23,6 @@ type report struct {
 	Sizes    sizes
 	Notes    []string
 	Rows     []*row
-	Entries  []entry // that took part
 }
 
 // row is a figure of all entries.
@@ -64,6 +63,15 @@ func (r *report) add(workload, entry string, turn int, o *outcome) {
 			r.Notes = append(r.Notes, note)
 		}
 	}
+}
+
+// Entries returns those that took part.
+func (r *report) Entries() []entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e entry) bool {
+		return !slices.ContainsFunc(r.Rows, func(w *row) bool {
+			return slices.ContainsFunc(w.Cells, func(c *cell) bool { return c.Entry == e.Name })
+		})
+	})
 }
 
 // Median is that of the turns.
@@ -154,13 +162,14 @@ func number(v float64) string {
 func (r *report) writeMarkdown(out io.Writer) error {
 	var text strings.Builder
 	text.WriteString("| figure | unit |")
-	for _, e := range r.Entries {
+	took := r.Entries()
+	for _, e := range took {
 		fmt.Fprintf(&text, " %s |", e.Name)
 	}
-	text.WriteString("\n|---|---|" + strings.Repeat("---|", len(r.Entries)) + "\n")
+	text.WriteString("\n|---|---|" + strings.Repeat("---|", len(took)) + "\n")
 	for _, w := range r.Rows {
 		fmt.Fprintf(&text, "| %s | %s |", w.Name, w.Unit)
-		for _, e := range r.Entries {
+		for _, e := range took {
 			i := slices.IndexFunc(w.Cells, func(c *cell) bool { return c.Entry == e.Name })
 			if i < 0 {
 				text.WriteString(" |")

@@ -11,11 +11,18 @@ const warmRuns = 40
 
 // measureRuns measures runs of several steps: many or few at a time, with large values, or one alone.
 func measureRuns(ctx context.Context, s *spec, r runner, w *work, out *outcome) error {
-	runs, atATime := map[string]int{"throughput": s.Runs, "group": s.Few, "values": s.Values, "latency": s.Alone}[s.Workload],
-		map[string]int{"throughput": 100, "group": 10, "values": 10, "latency": 1}[s.Workload]
-	size := 0
-	if s.Workload == "values" {
-		size = s.Size
+	var runs, atATime, size int
+	switch s.Workload {
+	case "throughput":
+		runs, atATime = s.Runs, someAtATime
+	case "group":
+		runs, atATime = s.Few, fewAtATime
+	case "values":
+		runs, atATime, size = s.Values, fewAtATime, s.Size
+	case "latency":
+		runs, atATime = s.Alone, 1
+	default:
+		return fmt.Errorf("expected a workload, found %q", s.Workload)
 	}
 	warm := min(warmRuns, runs)
 	took := make([]time.Duration, runs)

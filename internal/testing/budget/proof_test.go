@@ -181,7 +181,7 @@ func TestContributorsFindTheirTests(t *testing.T) {
 	eachFile(t, func(name string, _ []byte) {
 		dir := path.Dir(name)
 		if path.Ext(name) != ".go" || strings.HasPrefix(dir, "internal/") || strings.Contains(dir+"/", "/testdata/") ||
-			strings.HasPrefix(dir, "tools") {
+			strings.HasPrefix(dir, "tools") || dir == "bench" {
 			return
 		}
 		if !slices.ContainsFunc(patterns, func(pattern string) bool { return covers(pattern, dir) }) {
