@@ -527,3 +527,46 @@ func untilShared(t testing.TB, s store.Store, nodes int) {
 		return holders, nil
 	}, func(holders map[string]bool) bool { return len(holders) == nodes })
 }
+
+// TestALonelyJobDoesNotWaitForThePoll starts one run on a queue that has nothing else to do, by a process that also
+// executes. It begins at once, on stores with lines, and on one without, where it asks its queue.
+func TestALonelyJobDoesNotWaitForThePoll(t *testing.T) {
+	t.Parallel()
+	for _, lines := range []bool{true, false} {
+		forEachStoreInABubble(t, func(t *testing.T, cfg stet.Config, g *gated, _ store.Store) {
+			g.deaf.Store(true) // the store tells nobody of what is new
+			if !lines {
+				cfg.Store = withoutLines{g}
+			}
+			w := stet.Define("job", func(stet.Context, int) (string, error) { return "done", nil })
+			cfg.Workflows = []stet.Definition{w}
+			e := serve(t, cfg)
+			if err := e.Queues().Create(t.Context(), "q", stet.QueueSettings{Concurrency: 100}); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				time.Sleep(10 * time.Second) // the queue rests
+				begun := time.Now()
+				r, err := w.Start(t.Context(), e, 0, stet.OnQueue{Name: "q"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := r.Wait(t.Context()); err != nil || got != "done" {
+					t.Fatalf("got %q, %v", got, err)
+				}
+				if took := time.Since(begun); took > time.Second {
+					t.Errorf("lines %t: the run took %s; want it at once, with a poll of %s", lines, took, cfg.Poll)
+				}
+			}
+		})
+	}
+}
+
+// withoutLines is a store in which no run waits in a line.
+type withoutLines struct{ *gated }
+
+func (s withoutLines) Describe(ctx context.Context) (store.Description, error) {
+	d, err := s.gated.Describe(ctx)
+	d.Lines = false
+	return d, err
+}

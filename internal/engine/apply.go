@@ -113,7 +113,7 @@ func (x *executor) started(shard *ownership.Shard, start *store.Start, answer *s
 	}
 	run.Input = start.Input // the answer has it as it is stored
 	switch {
-	case !answer.Claimed && run.Marks&store.Held != 0:
+	case !answer.Claimed && run.Marks&store.Held != 0 && start.Queue != nil && start.Queue.Line != nil: // see joined
 	case !answer.Claimed && run.WakeAt != 0:
 		x.of(shard).wakeBy(run.WakeAt)
 	case !answer.Claimed && run.Status == store.Queued:

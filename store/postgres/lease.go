@@ -98,8 +98,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 	return at, err
 }
 
-// warm makes the connections of claims and commits, which a node needs as soon as it has its leases, and lets the server
-// plan the query for runs that are ready. It does not wait. A failure is reported by the first act that needs them.
+// warm makes the connections of claims and commits, which a node needs as soon as it has its leases. It lets the
+// server plan the query for runs that are ready. It does not wait: a failure is reported by the first act that
+// needs what is missing.
 func (s *Store) warm(ctx context.Context, n *store.Node) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectLimit)
 	var working sync.WaitGroup

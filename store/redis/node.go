@@ -78,6 +78,7 @@ type about struct {
 	Lost      []loss      `json:"lost,omitempty"`
 	Zones     string      `json:"zones,omitempty"`
 	Lacks     []string    `json:"lacks,omitempty"`
+	Lines     bool        `json:"lines,omitempty"`
 }
 
 type loss struct {
@@ -115,7 +116,8 @@ func (r *reader) node(id, kept string) store.Node {
 	}
 	n := store.Node{
 		ID: id, Boot: boot, Build: a.Build, Host: a.Host, PID: a.PID, Workflows: a.Workflows, Groups: a.Groups, TTL: a.TTL,
-		Draining: text[0] == 'd', Tasks: a.Tasks, Zones: a.Zones, Lacks: a.Lacks, SeenAt: store.Time(r.number(at)),
+		Draining: text[0] == 'd', Tasks: a.Tasks, Zones: a.Zones, Lacks: a.Lacks, Lines: a.Lines,
+		SeenAt: store.Time(r.number(at)),
 	}
 	for _, b := range a.Bodies {
 		n.Bodies = append(n.Bodies, store.Body{RunID: b.Run, Workflow: b.Workflow, Location: b.Location, Attempt: b.Attempt,
@@ -139,7 +141,7 @@ func (l *lane) register(ctx context.Context, n store.Node, of boot) (store.Time,
 		return 0, err
 	}
 	kept := about{Build: n.Build, Host: n.Host, PID: n.PID, Workflows: n.Workflows, Groups: n.Groups, TTL: n.TTL,
-		Tasks: n.Tasks, Zones: n.Zones, Lacks: n.Lacks}
+		Tasks: n.Tasks, Zones: n.Zones, Lacks: n.Lacks, Lines: n.Lines}
 	for _, of := range n.Requirements {
 		kept.Needs = append(kept.Needs, need{of.Shard.Group, of.Shard.Slot, of.Workflow, of.Build, of.Until})
 	}

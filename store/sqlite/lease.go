@@ -23,6 +23,7 @@ type nodeAbout struct {
 	Lost   []store.Loss `json:",omitempty"`
 	Zones  string       `json:",omitempty"`
 	Lacks  []string     `json:",omitempty"`
+	Lines  bool         `json:",omitempty"`
 }
 
 // Register implements store.Store.
@@ -34,7 +35,7 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks, n.Lost, n.Zones, n.Lacks})
+	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks, n.Lost, n.Zones, n.Lacks, n.Lines})
 	if err != nil {
 		return 0, err
 	}

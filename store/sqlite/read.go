@@ -41,7 +41,7 @@ func (s *Store) Describe(ctx context.Context) (store.Description, error) {
 				err = json.Unmarshal(r.ColumnRawText(5), &n.Workflows)
 			}
 			n.Groups, n.Requirements, n.TTL, n.Bodies = about.Groups, about.Needs, about.TTL, about.Bodies
-			n.Tasks, n.Lost, n.Zones, n.Lacks = about.Tasks, about.Lost, about.Zones, about.Lacks
+			n.Tasks, n.Lost, n.Zones, n.Lacks, n.Lines = about.Tasks, about.Lost, about.Zones, about.Lacks, about.Lines
 			d.Nodes = append(d.Nodes, n)
 			return err
 		})

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/stet-run/stet/store"
 )
@@ -260,8 +262,14 @@ var law26 = []testCase{
 			Bodies: []store.Body{{RunID: "r 1", Workflow: "w", Location: "pay#2", Attempt: 2, Since: 5},
 				{RunID: "s", Attempt: 1}},
 			Tasks: []string{"resize"},
-			Zones: "5eed", Lacks: []string{"the zone of noon", "a key"},
+			Zones: "5eed", Lines: true, Lacks: []string{"the zone of noon", "a key"},
 			Lost: []store.Loss{{Node: "m", Boot: "m-1", SeenAt: 3}, {Node: "o", Boot: "o-1"}},
+		}
+		for field, v := range reflect.ValueOf(n).Fields() {
+			if field.Tag.Get("json") != "-" && v.IsZero() && !slices.Contains([]string{"Draining", "Stopped", "SeenAt"}, field.Name) {
+				k.Errorf("this case registers a node without %s: give it a value, so that a store that drops it is found",
+					field.Name)
+			}
 		}
 		register := func(n store.Node) {
 			k.Helper()
