@@ -35,7 +35,9 @@ func (s *Store) Register(ctx context.Context, n store.Node) (now store.Time, err
 	if err != nil {
 		return 0, err
 	}
-	about, err := json.Marshal(nodeAbout{n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks, n.Lost, n.Zones, n.Lacks, n.Lines})
+	about, err := json.Marshal(nodeAbout{
+		n.Groups, n.Requirements, n.TTL, n.Bodies, n.Tasks, n.Lost, n.Zones, n.Lacks, n.Lines,
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -265,8 +265,9 @@ var law26 = []testCase{
 			Zones: "5eed", Lines: true, Lacks: []string{"the zone of noon", "a key"},
 			Lost: []store.Loss{{Node: "m", Boot: "m-1", SeenAt: 3}, {Node: "o", Boot: "o-1"}},
 		}
+		others := []string{"Draining", "Stopped", "SeenAt"}
 		for field, v := range reflect.ValueOf(n).Fields() {
-			if field.Tag.Get("json") != "-" && v.IsZero() && !slices.Contains([]string{"Draining", "Stopped", "SeenAt"}, field.Name) {
+			if field.Tag.Get("json") != "-" && v.IsZero() && !slices.Contains(others, field.Name) {
 				k.Errorf("this case registers a node without %s: give it a value, so that a store that drops it is found",
 					field.Name)
 			}
