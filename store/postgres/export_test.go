@@ -111,6 +111,10 @@ func StartTogether(ctx context.Context, s *Store, commands []store.Command) erro
 	return s.writeAfter(ctx, "start together", waitLimit, q, func(*tx, store.Time) error { return nil })
 }
 
+// Warmed waits until the connections that a registration has requested are there: for tests that count what goes to the
+// server.
+func (s *Store) Warmed() { s.warming.Wait() }
+
 // Connections returns how many connections for claims and for commits there are.
 func (s *Store) Connections() (claims, commits int32) {
 	return s.looking.Stat().TotalConns(), s.commits.Stat().TotalConns()

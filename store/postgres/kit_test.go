@@ -76,6 +76,7 @@ func takeAll(t testing.TB, s *postgres.Store, id string) *node {
 		t.Fatal(err)
 	}
 	n.acquire(t)
+	s.Warmed()
 	return n
 }
 

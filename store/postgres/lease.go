@@ -110,10 +110,10 @@ func (s *Store) warm(ctx context.Context, n *store.Node) {
 			c.Release()
 		}
 	})
-	go func() {
+	s.warming.Go(func() {
 		working.Wait()
 		cancel()
-	}()
+	})
 }
 
 // heartbeat renews the registration of a node, in one statement. It reports false if

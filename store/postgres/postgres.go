@@ -63,6 +63,7 @@ type Store struct {
 	committed, looked pulse // of commits; of claims
 
 	registered atomic.Pointer[storekit.Life] // the latest; nil: none
+	warming    sync.WaitGroup                // see warm
 
 	latest *latest // shared by the databases of a store
 	seat   *seat   // which one of several databases this is; nil: the only one

@@ -39,7 +39,7 @@ func main() {
 	flag.DurationVar(&o.within, "within", 0, "with -faults: begin no further day after that time; 0: run all")
 	flag.BoolVar(&o.update, "update", false, "write what each package costs into "+budgetFile)
 	flag.IntVar(&o.packages, "p", 2*runtime.NumCPU(), "test as many packages at a time; most tests wait most of the time")
-	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long the tests of a package may take")
+	flag.DurationVar(&o.timeout, "timeout", 25*time.Minute, "how long the tests of a package may take")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		o.only = flag.Args()
