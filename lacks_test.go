@@ -122,6 +122,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
+		//stetvet:ignore sync the test needs the token of each run
 		tokens.Store(id, p.Token())
 		return p.Await(ctx)
 	})
