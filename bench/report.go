@@ -65,7 +65,7 @@ func (r *report) add(workload, entry string, turn int, o *outcome) {
 	}
 }
 
-// Entries returns those that took part.
+// Entries returns the subjects that took part.
 func (r *report) Entries() []entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e entry) bool {
 		return !slices.ContainsFunc(r.Rows, func(w *row) bool {

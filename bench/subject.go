@@ -58,7 +58,7 @@ type runner interface {
 // entry is a subject with settings.
 type entry struct {
 	Name     string
-	Settings string // those that are not defaults
+	Settings string // that differ from the defaults
 	tuned    bool
 	stores   []string
 	does     []string // workloads

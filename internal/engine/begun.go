@@ -6,11 +6,14 @@ import (
 	"github.com/stet-run/stet/store"
 )
 
-// recordBegun records, in the turn that gives tasks back, those that workers had begun: they may have had an effect.
-// Only the queues know of that, and forget it with the permit. They are read, which takes as long as a lease lasts at
-// most; one that cannot be read does not hold up the run. A worker that leases a task after the read and before the
-// queue takes it back is missed.
+// recordBegun records, in the turn that gives tasks back, which tasks workers had begun: they may have had an effect.
+// Only the queues know of that, and forget it with the permit. So the queues are read, within the length of a lease. A
+// queue that cannot be read does not hold up the run. A worker that leases a task after the read and before the queue
+// takes it back is missed.
 func (x *executor) recordBegun(run *store.Run, turn *store.Turn, tasks []permit.Withdrawn) {
+	if len(tasks) == 0 || x.e.cfg.Begun == nil { // nearly all turns
+		return
+	}
 	over := turn.Update != nil && turn.Update.Status.Terminal()
 	at := map[string]*store.Entry{}
 	for i := range turn.Entries {
@@ -25,7 +28,7 @@ func (x *executor) recordBegun(run *store.Run, turn *store.Turn, tasks []permit.
 			cut = append(cut, task)
 		}
 	}
-	if len(cut) == 0 || x.e.cfg.Begun == nil {
+	if len(cut) == 0 {
 		return
 	}
 	ctx, done := x.limited(x.held)
