@@ -27,9 +27,10 @@ func (s *Store) Register(ctx context.Context, n store.Node) (at store.Time, err 
 		return 0, err
 	}
 	life := storekit.LifeOf(&n)
-	switch former := s.registered.Swap(&life); {
-	case n.Stopped, n.Draining:
+	switch former := s.registered.Load(); {
+	case n.Stopped, n.Draining: // perhaps by another process
 	case former == nil || *former != life:
+		s.registered.Store(&life)
 		s.warm(ctx, &n)
 	default:
 		at, done, err := s.heartbeat(ctx, &n, info)
