@@ -159,9 +159,9 @@ func TestADiskThatLiesIsSeen(t *testing.T) {
 }
 
 // worlds are those that make test, make check and make soak execute: n of them after the first ones. make check has
-// a thousand, and make test a seventh of them, another one each day.
+// a thousand, and make test a fifth of them, another one each day.
 func worlds(t *testing.T) (from, n int) {
-	const usual, parts = 1_000, soak.Week
+	const usual, parts = 1_000, 5
 	switch {
 	case soak.On():
 		return 0, 2 * usual * soak.Times(t)
