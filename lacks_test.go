@@ -82,7 +82,7 @@ func (l *lines) count(text string) (n int) {
 func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 	word := stet.Message[string]("word")
 	count := stet.Define("count", func(ctx stet.Context, in string) (string, error) {
-		if err := stet.Sleep(ctx, "night", time.Hour); err != nil {
+		if err := stet.Sleep(ctx, "night", 10*time.Minute); err != nil {
 			return "", err
 		}
 		return in, nil
@@ -92,7 +92,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		return out, stet.Sleep(ctx, "night", time.Hour)
+		return out, stet.Sleep(ctx, "night", 10*time.Minute)
 	})
 	message := stet.Define("message", func(ctx stet.Context, _ struct{}) (string, error) { return word.Receive(ctx) })
 	kept := stet.Define("kept", func(ctx stet.Context, _ struct{}) (string, error) { return "kept", nil })
@@ -108,7 +108,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		_, failed := stet.Step(ctx, "call", func(context.Context) (string, error) {
 			return "", stet.Permanent(fmt.Errorf("pay: %w", &shortOf{3}))
 		})
-		if err := stet.Sleep(ctx, "night", time.Hour); err != nil {
+		if err := stet.Sleep(ctx, "night", 10*time.Minute); err != nil {
 			return "", err
 		}
 		if short := (*shortOf)(nil); !errors.As(failed, &short) || short.Cents != 3 {
@@ -133,7 +133,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		return out, stet.Sleep(ctx, "night", time.Hour)
+		return out, stet.Sleep(ctx, "night", 10*time.Minute)
 	})
 	all := []stet.Definition{count, step, message, asked, fails, promised, listens, parent}
 	codec := func(cfg *stet.Config) { cfg.Codecs = []stet.Codec{otherFormat{}, stet.JSON} }
@@ -281,9 +281,9 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 						}
 					}
 					log.forget()
-					time.Sleep(2 * time.Hour) // their nights are over
-					if n := log.count("level=ERROR"); n == 0 || n > 121 {
-						t.Errorf("%d lines of the log say in two hours that the process lacks something; want one a minute at most", n)
+					time.Sleep(20 * time.Minute) // their nights are over
+					if n := log.count("level=ERROR"); n == 0 || n > 21 {
+						t.Errorf("%d lines of the log say in twenty minutes that the process lacks something; want one a minute at most", n)
 					}
 					nodes, err := outside.Nodes().Info(t.Context())
 					if err != nil {
@@ -368,7 +368,7 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 			key := stet.PayloadKey{ID: "k7", Secret: make([]byte, 32)}
 			outside := engine("outside", key)
 			stop := serve(t, engine("first", key))
-			if err := report.Schedule(t.Context(), outside, "hourly", "secret", stet.Schedule{Every: time.Hour}); err != nil {
+			if err := report.Schedule(t.Context(), outside, "often", "secret", stet.Schedule{Every: 5 * time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := news.Publish(t.Context(), outside, "one"); err != nil {
@@ -399,10 +399,10 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 				t.Errorf("with %d slots a process without the key has resumed the queue", slots)
 			}
 			cancel()
-			time.Sleep(3 * time.Hour)
+			time.Sleep(15 * time.Minute)
 			check := func(lacks bool) {
 				t.Helper()
-				schedule, err := outside.Schedules().Info(t.Context(), "hourly")
+				schedule, err := outside.Schedules().Info(t.Context(), "often")
 				if err != nil || schedule.Stalled != "" {
 					t.Fatal(schedule, err)
 				}
@@ -426,7 +426,7 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				record, err := outside.Runs().Info(t.Context(), "stet.schedule/hourly")
+				record, err := outside.Runs().Info(t.Context(), "stet.schedule/often")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -458,7 +458,7 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 			} else {
 				defer stop()
 			}
-			time.Sleep(2 * time.Hour)
+			time.Sleep(10 * time.Minute)
 			check(false)
 			if _, err := reader.Start(t.Context(), outside, "", stet.ID("r")); err != nil {
 				t.Fatal(err)
