@@ -283,7 +283,7 @@ func TestWhatAProcessLacksIsNotRecorded(t *testing.T) {
 					log.forget()
 					time.Sleep(20 * time.Minute) // their nights are over
 					if n := log.count("level=ERROR"); n == 0 || n > 21 {
-						t.Errorf("%d lines of the log say in twenty minutes that the process lacks something; want one a minute at most", n)
+						t.Errorf("%d lines of the log say in twenty minutes what is lacking; want one a minute at most", n)
 					}
 					nodes, err := outside.Nodes().Info(t.Context())
 					if err != nil {
@@ -368,7 +368,8 @@ func TestRecordsThatAProcessCannotReadAreUnserved(t *testing.T) {
 			key := stet.PayloadKey{ID: "k7", Secret: make([]byte, 32)}
 			outside := engine("outside", key)
 			stop := serve(t, engine("first", key))
-			if err := report.Schedule(t.Context(), outside, "often", "secret", stet.Schedule{Every: 5 * time.Minute}); err != nil {
+			every := stet.Schedule{Every: 5 * time.Minute}
+			if err := report.Schedule(t.Context(), outside, "often", "secret", every); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := news.Publish(t.Context(), outside, "one"); err != nil {
